@@ -9,6 +9,7 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, T
 from ddpdoctor.analysis.hangs.outstanding import ROOTED, Outstanding
 
 WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
+SENT_BY_THE_ROOT = ("broadcast", "scatter", "_broadcast_oop")  # others with a root end there last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +96,16 @@ def differs(group: GroupTimeline, seq: int) -> bool:
 def _ended_for_most(outstanding: Outstanding, rank: int, seq: int, ended: Mapping[int, int]) -> bool:
     """Whether a call that has a root is the oldest that the rank waits in, all have enqueued it, and it ended for most of them.
 
-    The root has sent then, or has all that it needs: nothing but the device of this rank is left to wait for.
+    The root has sent then, or has all that it needs: nothing but the device of this rank is left to wait for. Where all send to
+    the root, it has to wait for a device that stopped, as long as another one has not ended.
     """
     oldest = outstanding.oldest(rank)
     if oldest is None or rank not in oldest.waiting or oldest.waiting[rank].seq != seq or not oldest.complete:
         return False
     through = [peer for peer in oldest.members if ended.get(peer, 0) >= seq]
     waiting = len(oldest.members) - len(through)
+    if oldest.waiting[rank].op not in SENT_BY_THE_ROOT and waiting > 1:
+        return False
     return oldest.group is not None and waiting < len(through) and len(through) > 1
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ddpdoctor.engine import diagnose
 from tests.flight_records import STEP, Did, flights, waits
 
@@ -17,6 +19,19 @@ def told(*each: list[Did]) -> list[tuple[str, tuple[int, ...]]]:
 def test_a_rank_that_alone_has_not_completed_a_broadcast_has_stopped() -> None:
     through = [STEP, BROADCAST, waits(STEP)]
     assert told(through, through, [STEP, waits(BROADCAST), waits(STEP)], through) == [("DDP319", (2,))]
+
+
+@pytest.mark.parametrize("op", ["gather", "reduce", "_reduce_oop"])
+def test_a_root_that_waits_for_a_device_that_stopped_is_not_accused(op: str) -> None:
+    through, waiting = [STEP, Did(op), waits(STEP)], [STEP, waits(Did(op)), waits(STEP)]
+    assert "DDP319" not in {code for code, _ in told(waiting, through, waiting, *[through] * 5)}
+    assert told(waiting, *[through] * 7) == [("DDP319", (0,))]
+
+
+@pytest.mark.parametrize("op", ["broadcast", "scatter"])
+def test_ranks_that_have_not_completed_what_their_root_sent_have_stopped(op: str) -> None:
+    through, waiting = [STEP, Did(op), waits(STEP)], [STEP, waits(Did(op)), waits(STEP)]
+    assert told(through, waiting, waiting, *[through] * 5) == [("DDP319", (1, 2))]
 
 
 def test_a_broadcast_that_only_its_root_has_completed_accuses_nobody() -> None:
