@@ -66,6 +66,7 @@ def _close_at_os_exit(rank: Rank, tracking: Tracking) -> None:
     """Write the end of the trace also where the main thread ends the rank in order by `os._exit(0)`.
 
     Not where weights are on a GPU: a program that leaves so may do it because the GPU has stopped, and reading it would wait.
+    Nor where the agent is at work: a handler of a signal that ends the rank may have interrupted it while it holds a lock.
     """
     original = os._exit
 
@@ -73,11 +74,23 @@ def _close_at_os_exit(rank: Rank, tracking: Tracking) -> None:
     def leave(status: int) -> NoReturn:
         if status == 0 and rank.is_here() and threading.current_thread() is threading.main_thread():
             with rank.giving_up("writing the end of the trace"):
-                if not tracking.waits:
+                if not _is_at_work() and not tracking.waits:
                     tracking.close()
         original(status)
 
     os._exit = leave
+
+
+def _is_at_work() -> bool:
+    """Whether a thread of this process is in an observer or at the door of a block of the budget."""
+    files = {os.path.join(os.path.dirname(__file__), name) for name in ("trace_writer.py", "overhead_budget.py")}
+    for innermost in sys._current_frames().values():  # noqa: SLF001 - the way to what threads do
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_code.co_filename in files:
+                return True
+            frame = frame.f_back
+    return False
 
 
 class Tracking:
