@@ -10,7 +10,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ddpdoctor.analysis.replicas.gradient_sync import EXACT, STEPPED
 from ddpdoctor.evidence.training_trace import Gradient, StepSeen, Track
+from ddpdoctor.whole_numbers import whole_number
 
 ByRank = Mapping[int, StepSeen]
 
@@ -36,6 +38,8 @@ def sharding(seen: ByRank, tracks: Mapping[int, Track]) -> Sharding | None:
     if copies:
         return Sharding(copies=copies)
     owners = _owners(seen)
+    if owners and (_are_left_local(seen, owners) or (_may_hold_the_same(seen) and not _are_sent(seen, tracks))):
+        return None
     return Sharding(owners=owners) if owners else None
 
 
@@ -59,6 +63,42 @@ def _owners(seen: ByRank) -> dict[str, tuple[int, ...]]:
     if len(parts) < 2 or not all(parts) or len(frozenset().union(*parts)) < sum(map(len, parts)):
         return {}
     return {name: tuple(sorted(rank for rank in own if name in own[rank])) for names in parts for name in names}
+
+
+def _are_left_local(seen: ByRank, owners: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether gradients are what the backward of one rank gave, and it is known why: a wrapper was bypassed, or told so."""
+    return any(
+        (one.bypassed or one.synchronised is False)
+        and all(
+            gradient.local is not None and math.isclose(gradient.reduced, gradient.local, rel_tol=EXACT)
+            for name, gradient in one.gradients.items()
+            if name in owners
+        )
+        for one in seen.values()
+    )
+
+
+def _may_hold_the_same(seen: ByRank) -> bool:
+    """Whether each optimizer holds as many parameters as all ranks have gradients for: they may have taken other branches."""
+    everything = {name for one in seen.values() for name in one.gradients}
+    held = [
+        sum(whole_number(text) or 0 for name, text in one.settings.items() if name.startswith(STEPPED))
+        for one in seen.values()
+    ]
+    return all(count >= len(everything) for count in held)
+
+
+def _are_sent(seen: ByRank, tracks: Mapping[int, Track]) -> bool:
+    """Whether weights are equal again when ranks were next looked at, or were after a step of the same parts."""
+    later = [next((one for one in tracks[rank].steps if one.step > of.step), None) for rank, of in seen.items()]
+    if all(later):
+        return len({(one.step, one.weights) for one in later if one is not None}) == 1
+    earlier = [[one for one in tracks[rank].steps if one.step < of.step][-1:] for rank, of in seen.items()]
+    same = all(
+        before and before[0].gradients.keys() == of.gradients.keys()
+        for before, of in zip(earlier, seen.values(), strict=True)
+    )
+    return same and len({of.weights for of in seen.values()}) == 1
 
 
 def _given_gradients(seen: ByRank) -> frozenset[str]:

@@ -102,6 +102,38 @@ def test_another_learning_rate_for_the_same_parameters_is_a_setting_all_the_same
     assert [(one.code, one.ranks) for one in job(SHARED, settings=rates)] == [("DDP506", (1,))]
 
 
+def branch(*, told: bool = False, sent: bool = False, held: str = "2") -> list[str]:
+    """The codes found where each of two ranks has gradients for one of two parameters, its own; the optimizers hold `held`."""
+    ranks = []
+    for rank, name in enumerate("ab"):
+        tables: dict[str, Table] = {}
+        steps: list[StepSeen] = []
+        for step in range(3):
+            before = {own: f"{step if sent or own == name else 0}" for own in "ab"}
+            after = {**before, name: f"{step + 1}"}
+            tables |= {key(before): table(before), key(after): table(after)}
+            got = Gradient(digest=f"{rank}", reduced=1.0, local=1.0, count=1, standing="reduced")
+            steps.append(
+                StepSeen(
+                    step=step, forwards=step + 1, since=0, line=STEP, gradients={name: got}, synchronised=not told,
+                    settings={"lr": "0.1", "number of parameters": held}, weights=key(before), after=key(after),
+                )
+            )  # fmt: skip
+        track = Track(
+            method="xxh3", every=1, start="0,0", steps=tuple(steps), steps_made=3, forwards_made=3, tables=tables
+        )
+        ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+    return [one.code for one in diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings]
+
+
+def test_ranks_that_take_other_branches_of_one_model_share_nothing_out() -> None:
+    assert branch()[0] == "DDP504"
+    assert branch(told=True)[0] == "DDP504"
+    assert branch(told=True, held="1")[0] == "DDP504"
+    assert branch(sent=True) == []
+    assert branch(sent=True, held="1") == []
+
+
 def flat(*, size: int, local: bool = False, forgotten: bool = False) -> list[Finding]:
     """Each of three ranks steps one tensor of `size` elements that only its optimizer knows; the model has nine."""
     ranks = []
