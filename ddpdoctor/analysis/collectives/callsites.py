@@ -46,9 +46,13 @@ _TELLS_THE_FIRST_RANK = re.compile(
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
 
 _ALIKE_IN_A_JOB = re.compile(
-    r"is_initialized|is_dist|is_available|world_?size|\bdistributed\b|num_(?:processes|gpus|nodes)", re.IGNORECASE
+    r"^\({0,4}(?:not )?\({0,4}"
+    r"(?:'WORLD_SIZE' (?:not )?in os\.environ|int\(os\.environ(?:\[|\.get\()'WORLD_SIZE'(?:, '?\d'?)?[\])]\)"
+    r"|[\w.]{0,80}(?:is_initialized|is_dist\w{0,40}|is_available|world_?size|\bdistributed|num_(?:processes|gpus|nodes))"
+    r"(?:\([\w., =]{0,80}\))?)(?: (?:[!=]=|[<>]=?|is(?: not)?) (?:\d{1,9}|None|True|False))?\){0,4}$",
+    re.IGNORECASE,
 )
-"""What all ranks of a job answer alike."""
+"""What all ranks of a job answer alike: such a name or a call, or one compared with a constant, and nothing else."""
 
 _ONE_RANK = re.compile(
     r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
@@ -188,8 +192,7 @@ def _by_conditions_inside(
 
 def _deciding_condition(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
     """The last condition above these frames of the user's that ranks of one job can answer differently."""
-    found = condition_over(tuple(frame for frame in frames if is_users(frame.file)), code)
-    return found if found is not None and not _ALIKE_IN_A_JOB.search(found[0].test) else None
+    return condition_over(tuple(frame for frame in frames if is_users(frame.file)), code)
 
 
 def seen_from_minority(
@@ -232,9 +235,10 @@ def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[
 
 
 def _is_the_same_everywhere(condition: Condition) -> bool:
-    if "%" in condition.test or _JOINS_TESTS.search(condition.test):
+    if tells_ranks_apart(condition):
         return False
-    return "__name__" in condition.test or bool(_ALIKE_IN_A_JOB.search(condition.test))
+    tests = (test.strip() for test in _JOINS_TESTS.split(condition.test))
+    return all("__name__" in test or _ALIKE_IN_A_JOB.search(test) for test in tests)
 
 
 def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:

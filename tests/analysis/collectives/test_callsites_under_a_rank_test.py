@@ -250,6 +250,11 @@ def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement:
         ("size > limit", "inside `if size > limit` (train.py:2)"),
         ("step % world_size == 0", "inside `if step % world_size == 0` (train.py:2)"),
         ("world_size > 1 and bad(x)", "inside `if world_size > 1 and bad(x)` (train.py:2)"),
+        ("args.distributed and not world_size == 1", "inside `if writer is not None` (train.py:6)"),
+        ("int(os.environ['WORLD_SIZE']) > 1", "inside `if writer is not None` (train.py:6)"),
+        ("len(x) * world_size < 64", "inside `if len(x) * world_size < 64` (train.py:2)"),
+        ("len(x) > world_size", "inside `if len(x) > world_size` (train.py:2)"),
+        ("distributed.peer() == 0", "inside `if distributed.peer() == 0` (train.py:2)"),
     ],
 )
 def test_whether_there_is_a_job_of_several_ranks_is_no_condition_to_show(
