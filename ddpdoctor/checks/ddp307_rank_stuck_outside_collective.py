@@ -12,6 +12,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
 from ddpdoctor.evidence.source import Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
@@ -142,14 +143,26 @@ def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | 
     return known.loops[-1] if known is not None and known.loops and known.loops[-1].awaits else None
 
 
-def _may_be_endless(culprits: Sequence[RankActivity], code: SourceCode | None) -> bool:
-    """Whether one of them computes in a `while` without counting, or sleeps in one: nothing bounds it, unlike a `for`."""
-    turns = (
-        one for one in culprits if one.kind is Activity.SLEEP or (one.kind is Activity.COMPUTING and not one.counts)
-    )
-    places = [one.place for one in turns if one.place is not None]
-    known = [code.at(place.file, place.line) for place in places] if code is not None else []
+def _may_be_endless(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None, code: SourceCode | None) -> bool:
+    """Whether one of them computes in a `while` without counting: nothing bounds it, unlike a `for`. Or sleeps in any loop.
+
+    What a rank counts that sleeps in a loop, also in a function that one calls, may be how often it has looked for something.
+    """
+    if code is None:
+        return False
+    asleep = {one.rank: one.place for one in culprits if one.kind is Activity.SLEEP}
+    if any(_is_in_a_loop(entry.value, asleep[entry.rank], code) for entry in stacks or () if entry.rank in asleep):
+        return True
+    turns = (one for one in culprits if one.kind is Activity.COMPUTING and not one.counts)
+    known = [code.at(one.place.file, one.place.line) for one in turns if one.place is not None]
     return any(one is not None and one.loops and one.loops[-1].head.startswith("while ") for one in known)
+
+
+def _is_in_a_loop(stacks: Stacks, place: Frame | None, code: SourceCode) -> bool:
+    """Whether a loop stands around this line, or around a line of the user's own from which it was called, at any look."""
+    ways = [*(thread.frames for thread in stacks.threads if place in thread.frames), *stacks.seen]
+    known = (code.at(frame.file, frame.line) for way in ways for frame in way if is_users(frame.file))
+    return any(one is not None and one.loops for one in known)
 
 
 def _by_stacks(
@@ -161,7 +174,9 @@ def _by_stacks(
             died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
             loop = _polls(culprits, code)
             until = f" until `{loop.awaits}`" if loop is not None else ""
-            at_work = hang.may_go_on(culprits) and not died and loop is None and not _may_be_endless(culprits, code)
+            at_work = (
+                hang.may_go_on(culprits) and not died and loop is None and not _may_be_endless(culprits, stacks, code)
+            )
             remedy = OF_A_LOOP if loop is not None else OF_WORK if at_work else REMEDIES.get(activity)
             yield RULE.finding(
                 f"{hang.said_of(culprits)}{until}; {hang.wait_for(culprits)}",

@@ -161,6 +161,21 @@ def test_a_rank_that_counts_is_at_work_though_it_stands_at_one_line(odd: tuple[A
     assert (found.code, found.ranks, found.severity) == ("DDP307", (0,), severity)
 
 
+@pytest.mark.parametrize(
+    ("loop", "severity"),
+    [
+        (Loop(line=88, head="while not os.path.exists(path)"), Severity.FAIL),
+        (Loop(line=88, head="for attempt in itertools.count()"), Severity.FAIL),
+        (None, Severity.INFO),
+    ],
+)
+def test_a_rank_that_sleeps_is_at_work_only_where_no_frame_is_in_a_loop(loop: Loop | None, severity: Severity) -> None:
+    source = SourceCode(places=(place(3), replace(place(90, loop=loop), function="<module>")))
+    asleep = counting(rank(stack(user=(3, "pause")), **ASLEEP))
+    (found,) = diagnose(hang(asleep, rank(), rank(), facts=(source,), seconds=None)).findings
+    assert (found.code, found.ranks, found.severity) == ("DDP307", (0,), severity)
+
+
 @pytest.mark.parametrize("counts", [False, True])
 def test_a_job_whose_waiting_ranks_count_goes_on(*, counts: bool) -> None:
     """Each looks alike in every step of a pipeline: only the number of the step tells."""
