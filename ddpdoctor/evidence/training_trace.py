@@ -97,10 +97,6 @@ class Integrity:
     """The same of buffers that wrappers leave to the ranks, before the first forward; known of those that nothing wrote."""
 
 
-WHOLE_MODEL = "the whole model"
-"""What `StepSeen.evaluating` says where the wrapped module itself is in evaluation mode."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
     """A step that its rank has made again, twice, from copies of its inputs."""
@@ -192,10 +188,10 @@ class StepSeen:
     """Whether a GradScaler left the step out; `after` is then what the weights were at that moment."""
     gradients: Mapping[str, Gradient] = field(default_factory=dict)
     """By the parameter's name."""
-    modes: int = 0
-    """A checksum over the mode of every module in the last forward; 0 where all are in training mode."""
+    modes: Mapping[str, int] = field(default_factory=dict)
+    """A checksum over the modes of the modules of each model that has some in evaluation mode, by the model's prefix."""
     evaluating: str = ""
-    """The modules that are in evaluation mode there, as text: the first ones, and how many; empty for none."""
+    """These modules as text: the first ones of each model, and how many; empty for none."""
     line: Frame | None = None
     """The user's line that stepped."""
     lines: Mapping[str, Frame] = field(default_factory=dict)

@@ -22,7 +22,6 @@ from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import (
-    WHOLE_MODEL,
     Averaged,
     EpochSeen,
     EvaluationSeen,
@@ -299,10 +298,12 @@ def _samples(table: trace.Table) -> dict[str, tuple[tuple[int, str], ...]]:
     return found
 
 
-def _evaluating(found: trace.Evaluating) -> str:
-    """`bn1, bn2, bn3 (53 modules)`."""
-    named = ", ".join(name or WHOLE_MODEL for name in found.names)
-    return named if found.total == len(found.names) or "" in found.names else f"{named} ({found.total} modules)"
+def _evaluating(prefix: str, found: trace.Evaluating) -> str:
+    """Such as: `bn1`, `bn2`, `bn3` (53 modules)."""
+    if "" in found.names:
+        return f"{prefix} the whole model".lstrip()
+    named = ", ".join(f"`{prefix}{name}`" for name in found.names)
+    return named if found.total == len(found.names) else f"{named} ({found.total} modules)"
 
 
 def _step(step: trace.Step) -> StepSeen:
@@ -325,8 +326,8 @@ def _step(step: trace.Step) -> StepSeen:
         input=backward.input,
         loss=backward.loss,
         lines=_frames({what: line for what, line in lines.items() if line is not None}),
-        modes=backward.evaluating.digest if backward.evaluating is not None else 0,
-        evaluating=_evaluating(backward.evaluating) if backward.evaluating is not None else "",
+        modes={prefix: one.digest for prefix, one in (step.evaluating or {}).items()},
+        evaluating=", ".join(_evaluating(prefix, one) for prefix, one in sorted((step.evaluating or {}).items())),
         optimizer=stepping.optimizer,
         line=_frame(stepping.line),
         settings=stepping.settings,

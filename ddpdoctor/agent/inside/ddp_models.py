@@ -6,13 +6,11 @@ Those that are in training are kept; earlier ones, of a fold or a trial that is 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
-from zlib import crc32
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -23,9 +21,7 @@ from .named_tensors import unwrapped
 from .schema.source_line import SourceLine
 from .schema.training_trace import Evaluating
 from .trace_writer import user_line
-
-SHOWN = 3  # names of modules in evaluation mode
-_MODE: Callable[[nn.Module], bool] = attrgetter("training")
+from .training_modes import TrainingModes
 
 
 def broadcasts_buffers(ddp: Any) -> bool:  # noqa: ANN401
@@ -56,7 +52,7 @@ class WrappedModel:
         self.bypassed: SourceLine | None = None
         self._wrapper_called = False
         self._stepped = False
-        self._modules: list[nn.Module] = []  # while it is kept
+        self._modes = TrainingModes()
         self._held: dict[str, nn.Parameter] | None = None  # the parameters, while the job does not run
 
     @property
@@ -77,7 +73,7 @@ class WrappedModel:
     def let_go(self) -> None:
         """Other models are trained from here on."""
         self._kept = None
-        self._modules.clear()
+        self._modes.forget()
         self._listing.forget()
 
     def forward(self, *, wrapper: bool) -> None:
@@ -121,18 +117,8 @@ class WrappedModel:
         self._held = None
 
     def evaluating(self) -> Evaluating | None:
-        """The modules that are in evaluation mode; None where all are in training mode."""
-        if self._kept is None:
-            return None
-        if not self._modules:
-            self._modules = [*self._kept.modules()]
-        modes = bytes(map(bool, map(_MODE, self._modules)))
-        if 0 not in modes:
-            return None
-        named = [name for name, module in self._kept.named_modules() if not module.training]
-        inside = tuple(f"{name}." for name in named if name)
-        outer = [""] if "" in named else [name for name in named if not name.startswith(inside)]
-        return Evaluating(tuple(outer[:SHOWN]), modes.count(0), crc32(modes))
+        """What of it is in evaluation mode; None where nothing is."""
+        return self._modes.of(self._kept, self.parameters()) if self._kept is not None else None
 
     def buffers(self) -> dict[str, Tensor]:
         """Every buffer by name."""

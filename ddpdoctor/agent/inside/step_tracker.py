@@ -63,6 +63,10 @@ from .write_watch import WriteWatch
 MOST_READ_BYTES = 1 << 24  # of weights, after each line of the user's where writes are looked for: some milliseconds
 
 
+ForwardInEvaluation = tuple["weakref.ref[Any]", int, "SourceLine | None"]
+"""A forward of a wrapper in evaluation mode, with gradients: the wrapper, the number of samples, and the line."""
+
+
 class StepTracker:
     """The story of one rank's training, kept up by hooks and written down at audited steps."""
 
@@ -104,8 +108,10 @@ class StepTracker:
         self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights_now)
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
-        # the wrapper called last, if in evaluation mode and with gradients, with the number of samples and the line
-        self._evaluates: tuple[weakref.ref[Any], int, SourceLine | None] | None = None
+        self._evaluates: ForwardInEvaluation | None = None
+        self._trained_in_evaluation: list[
+            ForwardInEvaluation
+        ] = []  # those that a backward followed, since the last step
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
@@ -176,6 +182,7 @@ class StepTracker:
             self._evaluates = weakref.ref(ddp), _samples(inputs), user_line()
             return
         self._evaluates = None
+        self._trained_in_evaluation.clear()
         model = self._forward_of(ddp)
         if not self._audited:
             if model is not None and not self._probe.every:
@@ -188,11 +195,11 @@ class StepTracker:
             batch=before.batch + _samples(inputs),
         )
         with self._budget:
+            self._look_at_modes(model)
             self._window.backward = self._window.backward._replace(
                 forward=user_line(),
                 load=self._loaded,
                 finite=before.finite and _all_finite(inputs),
-                evaluating=model.evaluating() if model is not None else None,
                 input=self._digests.of_inputs(inputs) if before.input is None else before.input,
             )
 
@@ -210,23 +217,22 @@ class StepTracker:
         self._wrapped_forwards += 1
         return model
 
-    def _trains_in_evaluation(self) -> None:
-        """A backward follows the forward of a wrapper in evaluation mode: it was no evaluation without `no_grad`."""
-        assert self._evaluates is not None
-        (called, samples, line), self._evaluates = self._evaluates, None
-        ddp = called()
-        if ddp is None:
+    def _train_in_evaluation(self) -> None:
+        """An optimizer steps after backwards that came from forwards in evaluation mode alone: these trained."""
+        forwards, self._trained_in_evaluation = self._trained_in_evaluation, []
+        if self._open and self._wrapped_forwards:
             return
-        model = self._forward_of(ddp)
-        if self._audited:
-            before = self._window.backward
-            self._window.backward = before._replace(
-                wrapped=before.wrapped + 1,
-                synchronised=bool(ddp.require_backward_grad_sync),
-                batch=before.batch + samples,
-                forward=line,
-                evaluating=model.evaluating() if model is not None else None,
-            )
+        for called, samples, line in forwards:
+            if (ddp := called()) is None:
+                continue
+            self._look_at_modes(self._forward_of(ddp))
+            if self._audited:
+                before = self._window.backward
+                self._window.backward = before._replace(batch=before.batch + samples, forward=line)
+
+    def _look_at_modes(self, model: WrappedModel | None) -> None:
+        if self._audited and model is not None and (found := model.evaluating()) is not None:
+            self._window.evaluating[model.prefix] = found
 
     def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
@@ -263,6 +269,9 @@ class StepTracker:
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
+        if self._evaluates is not None:
+            self._trained_in_evaluation.append(self._evaluates)
+            self._evaluates = None
         if self._is_replay:
             self._close_up.settle()
         if not (self._open or self._models.count):  # the user averages gradients in some other way
@@ -274,8 +283,6 @@ class StepTracker:
 
     def backward_passes(self) -> None:
         """`loss.backward()` was called, in a window in which it is only counted."""
-        if self._evaluates is not None:
-            self._trains_in_evaluation()
         self._had_backward = True
         self.averaging.backward()
 
@@ -300,6 +307,8 @@ class StepTracker:
         if self._recomputation.is_running:
             return
         if not self._depth:
+            if self._trained_in_evaluation:
+                self._train_in_evaluation()
             in_window = self._open and self._wrapped_forwards > 0
             self._steps_wrapped = in_window or self._models.are_stepped_by(optimizer)
             if self._write_watch.is_on:
@@ -512,6 +521,7 @@ class StepTracker:
                 closure=window.closure,
                 hook_of_torch=self.origins.hook_of_torch,
                 partly_watched=partly_watched,
+                evaluating=window.evaluating or None,
             )
         )
         if self._models.count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .schema.training_trace import Averaging, Backward, Gradients, Stepping
+from .schema.training_trace import Averaging, Backward, Evaluating, Gradients, Stepping
 
 
 @dataclass
@@ -27,6 +27,8 @@ class StepWindow:
     """The key of the table of the weights before the first forward."""
     after: str = ""
     """The key of the table of the weights after the step."""
+    evaluating: dict[str, Evaluating] = field(default_factory=dict)
+    """By the prefix of a model, what was in evaluation mode in its last forward."""
     averaging: Averaging | None = None
     """The averagings of the weights before the first forward."""
     random: dict[str, int] = field(default_factory=dict)

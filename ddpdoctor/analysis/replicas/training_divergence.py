@@ -55,7 +55,7 @@ from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrot
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import Side
-from ddpdoctor.evidence.training_trace import WHOLE_MODEL, OverflowSeen, StepSeen, Track
+from ddpdoctor.evidence.training_trace import OverflowSeen, StepSeen, Track
 from ddpdoctor.model import SkipCheck
 
 ByRank = dict[int, StepSeen]
@@ -181,19 +181,22 @@ def _at_step(
     if non_finite is None and gradients:
         yield from gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset())
     yield from _settings_differ(seen, step, shared)
-    yield from _modes_differ(seen, step)
+    yield from _modes_differ(seen, before, step)
 
 
-def _modes_differ(seen: ByRank, step: int) -> Iterator[ModesDiffer]:
-    """Modules in evaluation mode on some ranks: what they compute, and what they keep of a batch, is something else there."""
-    if len({one.modes for one in seen.values()}) == 1:
+def _modes_differ(seen: ByRank, before: ByRank | None, step: int) -> Iterator[ModesDiffer]:
+    """Modules in evaluation mode on some ranks alone; where all ranks were alike before, those that changed are at fault."""
+    modes = {rank: tuple(sorted(one.modes.items())) for rank, one in seen.items()}
+    decided = vote(modes)
+    if len(decided.sides) == 1:
         return
-    decided = vote({rank: one.modes for rank, one in seen.items()})
-    whole = tuple(sorted(rank for rank, one in seen.items() if one.evaluating == WHOLE_MODEL))
+    were = {tuple(sorted(one.modes.items())) for one in before.values()} if before is not None else set()
+    changed = tuple(rank for rank in sorted(modes) if modes[rank] not in were) if len(were) == 1 else ()
+    told = 0 < len(changed) < len(modes)
     yield ModesDiffer(
         step=step,
-        ranks=whole if decided.tied and whole else decided.minority,  # nobody trains a whole model in evaluation mode
-        tied=decided.tied and not whole,
+        ranks=changed if told else decided.minority,
+        tied=decided.tied and not told,
         sides=sides_of({rank: one.evaluating or "none" for rank, one in seen.items()}),
         lines=lines_at(seen, "forward"),
     )

@@ -372,29 +372,33 @@ def test_state_that_one_rank_did_not_load_is_told() -> None:
     assert finding.message.endswith("absent on rank 1; no majority: either side may be at fault")
 
 
-@pytest.mark.parametrize(
-    ("modes", "ranks"),
-    [
-        ({0: "the whole model"}, [0]),
-        ({0: "the whole model", 1: "the whole model"}, [2]),
-        ({1: "bn"}, [1]),
-        ({0: "bn", 1: "bn", 2: "bn"}, None),
-        ({}, None),
-    ],
-)
-def test_a_rank_that_trains_in_evaluation_mode_is_named_with_its_forward(
-    modes: dict[int, str], ranks: list[int] | None
-) -> None:
+def in_modes(first: dict[int, str], then: dict[int, str]) -> Make:
+    """Ranks with these modules in evaluation mode at first, and from step 2 on."""
+
     def make(rank: int, step: int) -> dict[str, Any]:
-        told = modes.get(rank, "") if step > 1 else ""
-        return {"modes": len(told), "evaluating": told}
+        told = (then if step > 1 else first).get(rank, "")
+        return {"modes": {"": len(told)} if told else {}, "evaluating": told}
 
-    assert found(make) == ([] if ranks is None else [f"DDP529 {ranks} 5"])
+    return make
 
 
-def test_of_two_ranks_the_one_whose_whole_model_is_in_evaluation_mode_is_named() -> None:
-    def make(told: str) -> Make:
-        return lambda rank, _: {"modes": len(told) * rank, "evaluating": told * rank}
+@pytest.mark.parametrize("nproc", [2, 3])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_comes_to_evaluation_mode_is_named_with_its_forward(rank: int, nproc: int) -> None:
+    assert found(in_modes({}, {rank: "the whole model"}), nproc=nproc) == [f"DDP529 [{rank}] 5"]
 
-    assert found(make("the whole model"), nproc=2) == ["DDP529 [1] 5"]
-    assert found(make("bn"), nproc=2) == ["DDP529 [0, 1] 5"]
+
+def test_a_rank_that_leaves_evaluation_mode_alone_is_named_also_by_two() -> None:
+    everywhere = {0: "the whole model", 1: "the whole model"}
+    assert found(in_modes(everywhere, {1: "the whole model"}), nproc=2) == ["DDP529 [0] 5"]
+
+
+def test_modes_that_differ_from_the_beginning_are_decided_by_the_majority() -> None:
+    assert found(in_modes({1: "bn"}, {1: "bn"})) == ["DDP529 [1] 5"]
+    assert found(in_modes({1: "bn"}, {1: "bn"}), nproc=2) == ["DDP529 [0, 1] 5"]
+
+
+def test_the_same_modules_in_evaluation_mode_everywhere_are_no_finding() -> None:
+    everywhere = dict.fromkeys(range(3), "bn")
+    assert found(in_modes(everywhere, everywhere)) == []
+    assert found(in_modes({}, everywhere)) == []

@@ -134,14 +134,14 @@ class NamedDigests(NamedTuple):
 
 
 class Evaluating(NamedTuple):
-    """The modules of a wrapped model that are in evaluation mode in a training step."""
+    """The modules of a wrapped model that are in evaluation mode in a training step, and compute something else in it."""
 
     names: tuple[str, ...]
-    """The first of them, in the order of the model and without those inside of them; empty names the whole model."""
+    """The first of them; one empty name where the wrapped module itself is in evaluation mode."""
     total: int
     """How many there are."""
     digest: int
-    """A checksum (CRC-32) over the mode of every module."""
+    """A checksum (CRC-32) over the mode of every module that computes something else in it."""
 
 
 class Backward(NamedTuple):
@@ -167,8 +167,6 @@ class Backward(NamedTuple):
     """Where `torch.autograd.grad` was called last."""
     load: SourceLine | None = None
     """Where weights were loaded since the step before."""
-    evaluating: Evaluating | None = None
-    """What is in evaluation mode in the last of these forwards; None for nothing."""
 
 
 class Gradients(NamedTuple):
@@ -297,6 +295,8 @@ class Step(NamedTuple):
     """Whether all communication hooks are PyTorch's own, and give all ranks the same result."""
     partly_watched: bool = False
     """Whether `writes` may lack lines that wrote weights: lines were not looked at all the time, or writes only counted."""
+    evaluating: dict[str, Evaluating] | None = None
+    """By the prefix of a model, what was in evaluation mode in its last forward; None for nothing."""
 
 
 class StepVersions(NamedTuple):

@@ -1,0 +1,69 @@
+"""Which modules of a model are in evaluation mode: those that compute something else in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from zlib import crc32
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+from .schema.training_trace import Evaluating
+
+SHOWN = 3  # names
+_MODE: Callable[[nn.Module], bool] = attrgetter("training")
+
+
+class TrainingModes:
+    """Of one model, whose modules are walked through again only where its parameters are listed anew."""
+
+    def __init__(self) -> None:
+        self._listed: object = None
+        self._named: dict[str, nn.Module] = {}
+
+    def of(self, module: nn.Module, listed: object) -> Evaluating | None:
+        """What is in evaluation mode; None for nothing. `listed` is the same object for as long as the modules are the same."""
+        if self._listed is not listed:
+            self._listed, self._named = listed, dict(_that_ask(module))
+        modes = bytes(map(bool, map(_MODE, self._named.values())))
+        if 0 not in modes:
+            return None
+        names = [name for name, in_training in zip(self._named, modes, strict=True) if not in_training]
+        return Evaluating(tuple(names[:SHOWN]) if module.training else ("",), len(names), crc32(modes))
+
+    def forget(self) -> None:
+        """Keep nothing alive."""
+        self._listed, self._named = None, {}
+
+
+def _that_ask(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules that ask for their mode, by name; none inside of a part that is not trained: an average, a teacher."""
+    waiting, known = [("", module)], set[int]()
+    while waiting:
+        name, one = waiting.pop()
+        if id(one) in known:
+            continue
+        known.add(id(one))
+        if _asks(one):
+            yield name, one
+        trained = [parameter.requires_grad for parameter in one.parameters()]
+        if one is module or not trained or any(trained):
+            below = [(f"{name}.{child}" if name else child, each) for child, each in one.named_children()]
+            waiting += reversed(below)
+
+
+def _asks(module: nn.Module) -> bool:
+    """Whether the forward of a module does something else in evaluation mode, as far as its class tells."""
+    match module:
+        case _NormBase():
+            return module.track_running_stats
+        case _DropoutNd():
+            return module.p > 0
+        case nn.RNNBase() | nn.MultiheadAttention():
+            return module.dropout > 0
+        case nn.RReLU():
+            return True
+        case _:
+            return "Drop" in type(module).__name__
