@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ddpdoctor.analysis.collectives.call_sequences import program_stack
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Loop, SourceCode
 
@@ -52,6 +52,23 @@ def made_by_all_before(
         timeline.issued(group, rank, seq) for rank, last in until.items() for seq in range(last, last - LOOKED_BACK, -1)
     )
     return {issued.rank for issued in made if issued is not None and issued.program in programs} == {*until}
+
+
+def a_turn_further(timeline: Timeline, group: GroupTimeline, issued: IssuedCall, other: IssuedCall) -> bool:
+    """Whether this rank had made its call before, and not the other one since, as often as in the turn before.
+
+    Then it makes it in another turn of a loop, and has passed over the other call.
+    """
+    runs = [0]
+    for seq in range(issued.seq - 1, issued.seq - 1 - LOOKED_BACK, -1):
+        made = timeline.issued(group, issued.rank, seq)
+        if made is not None and made.program == other.program:
+            runs.append(0)
+        elif made is not None and made.program == issued.program:
+            runs[-1] += 1
+        if len(runs) > 2:
+            break
+    return runs[0] > 0 and runs[0] >= runs[min(1, len(runs) - 1)]
 
 
 def _calls_by_pass(

@@ -86,15 +86,25 @@ class Comparison:
 
 
 def compare(
-    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None = None
+    one: tuple[Frame, ...],
+    other: tuple[Frame, ...],
+    code: SourceCode | None,
+    sides: Sides | None = None,
+    further: tuple[bool, bool] | None = (False, False),
 ) -> Comparison:
     """Where the stack `one` stands, seen from `other`; both outermost first, with or without the frames of frameworks.
 
     The user's own frames tell first. Where they tell the order of two calls at most, as where a framework has the loop and
     calls the user's functions, or one place, those of the frameworks do. With `sides`, the ranks at `one` and those at `other`, a
-    `continue` under a test of the rank counts only where it parts these.
+    `continue` under a test of the rank counts only where it parts these. `further` is whether the call of the one, and that of
+    the other, is of a later turn of a loop around both, and None where no record tells: the rank has passed over the other's
+    call, and a condition above its own does not tell how they parted.
     """
-    found = _compare(only_users(one), only_users(other), code, (one[-1:], other[-1:]), sides)
+    users = only_users(one), only_users(other)
+    if further is None:
+        may_be = users != (one, other) or _may_share_a_loop(*users, code)
+        further = (may_be, may_be)
+    found = _compare(*users, code, (one[-1:], other[-1:]), sides, further)
     if found.relation in (*_ORDER_ONLY, Relation.SAME) and found.loop is None:
         return _by_frameworks(one, other, code, sides) or found
     return found
@@ -112,11 +122,18 @@ def _by_frameworks(
         return told
     if (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
         return None
-    found = _in_one_function(one, other, depth, code, (one[-1:], other[-1:]), sides)
+    found = _in_one_function(one, other, depth, code, (one[-1:], other[-1:]), sides, (True, True))
     if found.loop is None and found.relation in (Relation.PAST, Relation.WITHIN):
         inside = other if found.relation is Relation.PAST else one
         found = replace(found, loop=_loop_in(inside[depth + 1 :], code), again=True)
     return found if found.loop is not None else None
+
+
+def _may_share_a_loop(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> bool:
+    """Whether a loop stands around the first frames that differ, or it is not known."""
+    frames = one[: _first_difference(one, other) + 1]
+    places = [code.at(frame.file, frame.line) for frame in frames] if code is not None else [None]
+    return any(place is None or bool(place.loops) for place in places)
 
 
 def _loop_in(frames: tuple[Frame, ...], code: SourceCode | None) -> Loop | None:
@@ -137,6 +154,7 @@ def _compare(
     code: SourceCode | None,
     ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
     sides: Sides | None,
+    further: tuple[bool, bool],
 ) -> Comparison:
     """`compare` by frames of one kind. `ends` are the innermost frames of any kind: a line above them is inside of a call."""
     if not one or not other:
@@ -149,7 +167,7 @@ def _compare(
         other[depth].function,
     ):
         return _by_rank_tests(one[depth:], other[depth:], code) or Comparison(Relation.ELSEWHERE)
-    return _in_one_function(one, other, depth, code, ends, sides)
+    return _in_one_function(one, other, depth, code, ends, sides, further)
 
 
 def _in_one_function(
@@ -159,6 +177,7 @@ def _in_one_function(
     code: SourceCode | None,
     ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
     sides: Sides | None,
+    further: tuple[bool, bool],
 ) -> Comparison:
     """The relation of two lines of one function, which are the first frames that differ."""
     here, there = one[depth], other[depth]
@@ -173,16 +192,25 @@ def _in_one_function(
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
-    if found.relation in _ORDER_ONLY:
-        found = _by_conditions_inside(one[depth + 1 :], other[depth + 1 :], code) or found
+    if found.relation in _ORDER_ONLY and not _continues_between(*known):
+        found = _by_conditions_inside(one[depth + 1 :], other[depth + 1 :], code, further) or found
     return _with_telling_condition(found, one[depth:], other[depth:], code)
 
 
+def _continues_between(one: CodePlace, other: CodePlace) -> bool:
+    """Whether a `continue` stands between two lines of one loop: a rank at the first of them may be in its next turn."""
+    first, last = sorted((one.line, other.line))
+    jumps = [jump for loop in one.loops if loop in other.loops for jump in loop.jumps]
+    return any(jump.word == "continue" and first < jump.line < last for jump in jumps)
+
+
 def _by_conditions_inside(
-    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, further: tuple[bool, bool]
 ) -> Comparison | None:
     """A condition in the functions that lead to one of the calls alone: a rank that comes there may not make the call."""
     mine, theirs = _deciding_condition(one, code), _deciding_condition(other, code)
+    if further[0 if theirs is None else 1]:
+        return None
     if mine is not None and theirs is None:
         return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
     if theirs is not None and mine is None:
@@ -202,12 +230,18 @@ def seen_from_minority(
     code: SourceCode | None,
     *,
     tied: bool,
+    further: Collection[int] | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...], Comparison]:
-    """The odd ranks, the usual ones, and where the first odd one stands; of two equal sides the source tells which to name."""
-    comparison = compare(stacks[minority[0]], stacks[majority[0]], code, (minority, majority))
+    """The odd ranks, the usual ones, and where the first odd one stands; of two equal sides the source tells which to name.
+
+    `further` are those that are a turn of a loop further, where records tell: see `compare`.
+    """
+    ahead = (minority[0] in further, majority[0] in further) if further is not None else None
+    comparison = compare(stacks[minority[0]], stacks[majority[0]], code, (minority, majority), ahead)
     if not tied or comparison.relation not in _TOLD_OF_THE_OTHER:
         return minority, majority, comparison
-    return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code, (majority, minority))
+    ahead = ahead and (ahead[1], ahead[0])
+    return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code, (majority, minority), ahead)
 
 
 def _with_telling_condition(

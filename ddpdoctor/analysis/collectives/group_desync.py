@@ -14,7 +14,7 @@ from ddpdoctor.analysis.collectives.call_order import (
     reordered,
     skipped,
 )
-from ddpdoctor.analysis.collectives.calls_by_pass import made_by_all_before
+from ddpdoctor.analysis.collectives.calls_by_pass import a_turn_further, made_by_all_before
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
     Relation,
@@ -181,7 +181,10 @@ def _from_mismatch(
         first, *others = by_call.values()
         minority, majority = tuple(first), tuple(rank for ranks in others for rank in ranks)
     stacks = {rank: issued.program for rank, issued in mismatch.issued.items()}
-    minority, majority, comparison = seen_from_minority(minority, majority, stacks, code, tied=tied)
+    odd, usual = mismatch.issued[minority[0]], mismatch.issued[majority[0]]
+    pairs = ((odd, usual), (usual, odd))
+    further = {mine.rank for mine, other in pairs if a_turn_further(timeline, group, mine, other)}
+    minority, majority, comparison = seen_from_minority(minority, majority, stacks, code, tied=tied, further=further)
     offset = sequence_offset_of(group.group_sequences, minority[0], majority, mismatch.seq)
     if offset is not None:
         return _from_offset(group, timeline, code, mismatch, minority, majority, offset, tied=tied)
@@ -287,7 +290,9 @@ def _from_offset(
     issued = {
         rank: call for rank in (*minority, *majority) if (call := timeline.issued(group, rank, offset.seq)) is not None
     }
-    comparison = compare(issued[minority[0]].program, issued[majority[0]].program, code, (minority, majority))
+    odd, usual = issued[minority[0]], issued[majority[0]]
+    further = (a_turn_further(timeline, group, odd, usual), a_turn_further(timeline, group, usual, odd))
+    comparison = compare(odd.program, usual.program, code, (minority, majority), further)
     return Desync(
         cause=Cause.EXTRA if offset.extra > 0 else Cause.MISSING,
         group=group,

@@ -205,7 +205,9 @@ def _sides(
     for rank in sorted(activities):
         for side in sides:
             if _together(
-                activities[rank], activities[side[0]], compare(ways.get(rank, ()), ways.get(side[0], ()), code)
+                activities[rank],
+                activities[side[0]],
+                compare(ways.get(rank, ()), ways.get(side[0], ()), code, further=None),
             ):
                 side.append(rank)
                 break

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit
@@ -35,6 +38,85 @@ def test_a_test_of_a_value_and_the_world_size_does_not_let_every_turn_make_the_c
     found = told(path, usual, [*usual, small], usual, exits=(0, 2))
 
     assert (found.code, found.ranks) == ("DDP305", (1,))
+
+
+HELPED = """\
+{decorator}
+def average(x):
+    {line}
+
+def turn(batch):
+    average(batch)
+    {left}
+    dist.all_gather(batch, batch)
+
+def main(loader):
+    for batch in loader:
+        turn(batch)
+"""
+AVERAGE: Made = ("all_reduce", ((12, "main"), (6, "turn"), (3, "average")))
+GATHER: Made = ("all_gather", ((12, "main"), (8, "turn")))
+DIRECT = """\
+def average(x):
+    if enabled:
+        dist.all_reduce(x)
+
+def main(loader):
+    for batch in loader:
+        average(batch)
+        {left}
+        dist.all_gather(batch, batch)
+"""
+
+
+def test_a_rank_that_made_the_call_in_this_turn_is_in_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(HELPED.format(decorator="", line="if enabled: dist.all_reduce(x)", left="if bad(batch): return"))
+    turns = [AVERAGE, GATHER] * 4 + [AVERAGE]
+
+    found = told(path, [*turns, GATHER], [*turns, AVERAGE], [*turns, GATHER])
+
+    assert (found.code, found.ranks) == ("DDP301", (1,))
+    assert not any("enabled" in where.note for where in found.where)
+
+
+@pytest.mark.parametrize(
+    ("decorator", "line", "turns"),
+    [
+        ("@functools.lru_cache", "dist.all_reduce(x)", [AVERAGE, GATHER, GATHER, GATHER]),
+        ("@functools.lru_cache", "dist.all_reduce(x)", [AVERAGE, GATHER] * 3),
+        ("", "if norm(x) > factor * usual: dist.all_reduce(x)", [GATHER, AVERAGE, GATHER, GATHER]),
+        ("", "if norm(x) > factor * usual: dist.all_reduce(x)", [GATHER] * 3),
+    ],
+)
+def test_a_rank_that_did_not_is_under_the_condition(
+    tmp_path: Path, decorator: str, line: str, turns: list[Made]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(HELPED.format(decorator=decorator, line=line, left="pass"))
+
+    found = told(path, [*turns, GATHER], [*turns, AVERAGE], [*turns, GATHER])
+
+    assert (found.code, found.ranks) == ("DDP305", (1,))
+    assert "inside" in found.where[0].note
+
+
+def test_a_continue_between_two_lines_of_a_loop_tells_more_than_a_condition_in_a_helper(tmp_path: Path) -> None:
+    assert compared(tmp_path, "if bad(batch): continue").relation is Relation.WITHIN
+    assert compared(tmp_path, "pass").relation is Relation.CONDITIONAL
+
+
+def test_without_records_the_ranks_may_be_in_different_turns(tmp_path: Path) -> None:
+    assert compared(tmp_path, "pass", further=None).relation is Relation.WITHIN
+
+
+def compared(folder: Path, left: str, further: tuple[bool, bool] | None = (False, False)) -> Comparison:
+    """A rank in the helper that the loop calls first, and one at the call behind it."""
+    path = folder / "train.py"
+    path.write_text(DIRECT.format(left=left))
+    lines = [(7, "main"), (3, "average"), (9, "main")]
+    first, helper, last = (Frame(file=str(path), line=line, function=name) for line, name in lines)
+    return compare((first, helper), (last,), source_of([first, helper, last]), further=further)
 
 
 def told(path: Path, *ranks: Sequence[Made], exits: Sequence[int] = ()) -> Finding:
