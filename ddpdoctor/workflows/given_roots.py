@@ -20,11 +20,11 @@ C10D = "/torch/distributed/distributed_c10d.py"
 def with_given_roots(
     evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters], owner: int | None
 ) -> Evidence:
-    """The evidence with the roots of ranks that wait at one line for a call with a root, where all roots are known.
+    """The evidence with the roots of ranks, where all wait at one line in one call of the default group and all roots are known.
 
     A rank that still has torch's function on its stack tells by its arguments. One that spins behind the call tells by the
-    expression in the source and its variables. A root that may change with a turn of a loop tells nothing: the ranks may be in
-    different turns.
+    expression in the source and its variables. A root that may follow from anything but the rank and what is equal on all ranks
+    tells nothing: the ranks may be in different turns of a loop, also of one around the function.
     """
     known = derived(evidence, Activities)
     if (
@@ -35,7 +35,7 @@ def with_given_roots(
         return evidence
     waiting = {one.rank: one for one in known.waiting if one.operation in ROOT_ARGUMENTS}
     sites = {(one.operation, one.place) for one in waiting.values()}
-    if len(waiting) < 2 or len(sites) != 1:
+    if len(waiting) < 2 or len(waiting) < len(known.each) or len(sites) != 1:
         return evidence
     op, place = sites.pop()
     argument = root_argument(place.file, place.line, op, owner) if place is not None else None
@@ -45,11 +45,13 @@ def with_given_roots(
     pids = {target.rank: target.pid for target in job.targets if target.rank in waiting}
     arguments = numbers_of([*pids.values()], file=C10D, function=op, names=names)
     variables = {rank: _variables(counted.get(pid, {}), place.file, place.function) for rank, pid in pids.items()}
+    if not _differ_by_rank_alone(argument, variables):
+        return evidence
     roots = {}
     for rank, pid in pids.items():
         given = arguments.get(pid, {})
         root = given.get(names[0], given.get(names[1]))
-        if root is None and _differ_by_rank_alone(argument, variables):
+        if root is None:
             root = argument.value(variables[rank], rank)
         if root is not None:
             roots[rank] = root
@@ -68,9 +70,10 @@ def _variables(counters: Counters, file: str, function: str) -> dict[str, int]:
 
 
 def _differ_by_rank_alone(argument: RootArgument, variables: Mapping[int, Mapping[str, int]]) -> bool:
-    """Whether each variable of the expression has one value on all ranks, or is the rank on each."""
+    """Whether each variable of the expression is known on all ranks and has one value there, or is the rank on each."""
     for name in argument.names:
         values = {rank: found[name] for rank, found in variables.items() if name in found}
-        if len({*values.values()}) > 1 and any(rank != value for rank, value in values.items()):
+        is_the_rank = name in argument.ranks and all(rank == value for rank, value in values.items())
+        if {*values} != {*variables} or (len({*values.values()}) > 1 and not is_the_rank):
             return False
     return True
