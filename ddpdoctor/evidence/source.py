@@ -56,7 +56,7 @@ class Condition:
     """An `if`, or an `except`, around a line."""
 
     line: int
-    """The line of the `if`, whatever the branch."""
+    """The line of the `if` or `elif` whose test it is."""
     test: str
     """The test as written; `except ValueError` for a handler."""
     branch: int
@@ -65,6 +65,12 @@ class Condition:
     """Whether a name stands in the test that the file assigns the rank to, as in `r = dist.get_rank()`."""
     elif_: bool = False
     """Whether the test is that of an `elif`, and the line in its body."""
+    first: int = 0
+    """The line of the `if` from which the branches are counted, where another one has the test; else 0."""
+
+    def excludes(self, other: Condition) -> bool:
+        """Whether both are branches of one statement, so that a run takes one of them at most."""
+        return (self.first or self.line) == (other.first or other.line) and self.branch != other.branch
 
     @property
     def holds(self) -> bool:

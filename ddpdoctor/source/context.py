@@ -163,7 +163,7 @@ class _Index:
             file=self.file,
             line=line,
             function=scope.name,
-            loops=tuple(self._loop(loop, scope) for loop in _loops_around(found.block, scope)),
+            loops=tuple(self._loop(loop, scope) for loop in scope.loops_around(found.block)),
             conditions=self._conditions(found, scope),
             calls=tuple(_calls(found.node)),
             rank_values=tuple(self._rank_values(scope, line)),
@@ -215,10 +215,15 @@ class _Index:
         node, test = block.node, block.test
         match block.form:
             case "if" | "else" | "and" | "or" if test is not None:
-                line = node.lineno if isinstance(node, ast.If) else test.lineno
-                by_rank = tells_the_rank(test, self.ranks)
-                of_elif = isinstance(node, ast.If) and block.form == "if" and block.branch > 0
-                return Condition(line=line, test=_short(test), branch=block.branch, by_rank=by_rank, elif_=of_elif)
+                line, first = block.tested_at, node.lineno if isinstance(node, ast.If) else 0
+                return Condition(
+                    line=line,
+                    test=_short(test),
+                    branch=block.branch,
+                    by_rank=tells_the_rank(test, self.ranks),
+                    elif_=first > 0 and block.form == "if" and block.branch > 0,
+                    first=first if first != line else 0,
+                )
             case "except" if (handler := block.handler) is not None:
                 caught = f"except {_short(test)}" if test is not None else "except"
                 return Condition(line=handler.lineno, test=caught, branch=0)
@@ -229,15 +234,13 @@ class _Index:
 
     def _loop(self, loop: RawLoop, scope: Scope) -> Loop:
         jumps = tuple(sorted(self._jumps(loop, scope), key=lambda jump: jump.line))
-        skips = tuple(jump.line for jump in jumps if jump.word == "continue")
         condition = awaited(loop.node)
-        awaits = _short(condition) if condition is not None else ""
         return Loop(
             line=loop.node.lineno,
             head=_head(loop.node),
-            skips=skips,
+            skips=tuple(jump.line for jump in jumps if jump.word == "continue"),
             jumps=jumps,
-            awaits=awaits,
+            awaits=_short(condition) if condition is not None else "",
             counter=counter_of(loop.node),
         )
 
@@ -269,13 +272,9 @@ def _size(found: tuple[RawStatement, Scope]) -> tuple[int, int]:
     return (node.end_lineno or node.lineno) - node.lineno, -block.depth
 
 
-def _loops_around(block: Block, scope: Scope) -> list[RawLoop]:
-    return [loop for loop in scope.loops if block.inside(loop.body)]
-
-
 def _collectives_before(found: RawStatement, scope: Scope) -> Iterator[EarlierCall]:
     """Those of the function above a statement, in blocks around it, within the innermost loop; in a head of a loop, around it."""
-    around = _loops_around(found.block, scope)
+    around = scope.loops_around(found.block)
     head = around[-1].node.lineno if around else 0
     for call in scope.calls:
         op = _collective(call.node, scope)

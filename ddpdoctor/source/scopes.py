@@ -71,6 +71,14 @@ class Block:
         handlers: list[ast.ExceptHandler] = getattr(self.node, "handlers", []) if self.form == "except" else []
         return handlers[self.branch - 1] if 0 < self.branch <= len(handlers) else None
 
+    @property
+    def tested_at(self) -> int:
+        """The line of the `if` or `elif` that has the test; of an expression, that of the test; 0 without one."""
+        at = self.node
+        while isinstance(at, ast.If) and at.test is not self.test and at.orelse:
+            at = at.orelse[0]
+        return at.lineno if isinstance(at, ast.If) else getattr(self.test, "lineno", 0)
+
     def chain(self) -> list[Block]:
         """The block and all around it, outermost first."""
         found = []
@@ -200,6 +208,10 @@ class Scope:
     def decorators(self) -> list[ast.expr]:
         """The decorators of a function or class."""
         return list(getattr(self.node, "decorator_list", ()))
+
+    def loops_around(self, block: Block) -> list[RawLoop]:
+        """The loops that a block of it stands in, outermost first."""
+        return [loop for loop in self.loops if block.inside(loop.body)]
 
     @property
     def id(self) -> str:

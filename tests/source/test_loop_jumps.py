@@ -82,7 +82,29 @@ def test_an_elif_holds_where_its_body_runs(tmp_path: Path) -> None:
     assert code is not None
     (condition,) = code.places[0].conditions
     assert (condition.branch, condition.holds, ranks_under(condition, [0, 1, 2])) == (1, True, (1,))
-    assert spoken(condition, "train.py") == "inside `if rank == 1` (train.py:10)"
+    assert spoken(condition, "train.py") == "inside `if rank == 1` (train.py:13)"
+
+
+def test_a_test_is_named_with_its_own_line_and_branches_are_compared_by_the_whole_statement(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def main(mode, loss):\n    if mode == 1:\n        first()\n"
+        "    elif (\n        loss > 4\n    ):\n        second()\n    else:\n        third()\n"
+        "    if mode == 2:\n        fourth()\n"
+    )
+    code = source_of([Frame(file=str(path), line=line, function="main") for line in (3, 7, 9, 11)])
+    assert code is not None
+    first, second, third, fourth = (place.conditions[0] for place in code.places)
+    assert [(one.line, one.test) for one in (first, second, third)] == [
+        (2, "mode == 1"),
+        (4, "loss > 4"),
+        (4, "loss > 4"),
+    ]
+    assert first.excludes(second)
+    assert second.excludes(third)
+    assert third.excludes(first)
+    assert not second.excludes(second)
+    assert not fourth.excludes(third)
 
 
 def test_values_that_depend_on_the_rank_are_no_switches(tmp_path: Path) -> None:

@@ -468,12 +468,7 @@ def _by_lines(here: Frame, there: Frame, *, inside: bool, other_inside: bool) ->
 
 def _by_source(one: CodePlace, other: CodePlace, frame: Frame, *, inside: bool, other_inside: bool) -> Comparison:
     branches = next(
-        (
-            mine
-            for mine in one.conditions
-            for theirs in other.conditions
-            if mine.line == theirs.line and mine.branch != theirs.branch
-        ),
+        (mine for mine in one.conditions for theirs in other.conditions if mine.excludes(theirs)),
         None,
     )
     if branches is not None:
