@@ -158,6 +158,8 @@ class CodePlace:
     collectives: tuple[EarlierCall, ...] = ()
     """The collectives, sends and receives that every way to this line passes in its function, since the head of the innermost
     loop around it, in order of their lines; empty in cases of older versions."""
+    grouped: bool = False
+    """Whether the statement may make a call of a process group of its own, by its arguments; False in cases of older versions."""
     excerpt: tuple[str, ...] = ()
     """The text of this line and of those around it; empty in cases of older versions."""
     excerpt_from: int = 1

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.collectives.callsites import selects_ranks, tells_ranks_
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import CodePlace, Condition, EarlierCall, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
+from ddpdoctor.source.group_arguments import passes_a_group
 from ddpdoctor.source.loop_counters import counter_of
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
@@ -165,9 +166,10 @@ class _Index:
             function=scope.name,
             loops=tuple(self._loop(loop, scope) for loop in scope.loops_around(found.block)),
             conditions=self._conditions(found, scope),
-            calls=tuple(_calls(found.node)),
+            calls=tuple(_short(call.func) for call in _called_by(found.node)),
             rank_values=tuple(self._rank_values(scope, line)),
             collectives=tuple(_collectives_before(found, scope)),
+            grouped=any(passes_a_group(call) for call in _called_by(found.node)),
             excerpt=excerpt,
             excerpt_from=first,
         )
@@ -380,11 +382,10 @@ def _called(expression: ast.expr) -> str:
     return ast.unparse(expression.func if isinstance(expression, ast.Call) else expression)
 
 
-def _calls(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement calls; of a compound one those of its head."""
+def _called_by(statement: ast.stmt) -> Iterator[ast.Call]:
+    """The calls of a statement; of a compound one those of its head."""
     head = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)]
-    for part in head:
-        yield from (_short(node.func) for node in ast.walk(part) if isinstance(node, ast.Call))
+    return (node for part in head for node in ast.walk(part) if isinstance(node, ast.Call))
 
 
 def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:

@@ -128,6 +128,8 @@ def derive(
     if cause is Cause.MISMATCH:
         if not _in_two_branches(comparison, by_rank[minority[0]], by_rank[majority[0]]):
             raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+        if _may_have_groups([frame for rank in (minority[0], majority[0]) for frame in ways.get(rank, ())], code):
+            raise SkipCheck("the ranks wait in different collectives, which may be of groups of their own")
     elif comparison.condition is not None and not _decides(comparison.condition, under):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
     last = {entry.rank: entry.value for entry in turns or () if comparison.loop is not None}
@@ -235,6 +237,12 @@ def _in_two_branches(comparison: Comparison, one: RankActivity, other: RankActiv
     parted = comparison.relation is Relation.BRANCHES and condition is not None and tells_ranks_apart(condition)
     meet = all(_MEETS_ALL.search(activity.operation) for activity in (one, other))
     return parted and meet and one.operation != other.operation
+
+
+def _may_have_groups(frames: Sequence[Frame], code: SourceCode | None) -> bool:
+    """Whether one of these lines makes a call of a process group: calls of two groups are no mismatch."""
+    places = (code.at(frame.file, frame.line) for frame in frames) if code is not None else ()
+    return any(place is not None and place.grouped for place in places)
 
 
 def _decides(condition: Condition, under: RankActivity) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from ddpdoctor.evidence.stacks import LoopTurn
+from ddpdoctor.source.context import source_of
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 
@@ -168,3 +171,25 @@ def test_two_branches_of_a_test_of_the_rank_call_different_collectives(
         assert found.ranks == (0,)
         assert found.message == "rank 0 waits in all_gather while ranks 1-2 wait in all_reduce"
         assert found.where[0].note == "waiting in all_gather, inside `if rank == 2` (train.py:60)"
+
+
+def test_branches_with_groups_of_their_own_are_no_mismatch(tmp_path: Path) -> None:
+    """Both roles stand still, and neither keeps the other from going on."""
+
+    def found(first: str, second: str) -> set[str]:
+        path = tmp_path / "roles.py"
+        path.write_text(f"def main(x, rank):\n    if rank < 2:\n        {first}\n    else:\n        {second}\n")
+        calls = f"{TORCH}/distributed/distributed_c10d.py"
+        stacks = [
+            (Frame(file=calls, line=3000, function=name), Frame(file=str(path), line=line, function="main"))
+            for line, name in ((3, "all_reduce"), (5, "all_gather"))
+            for _ in range(2)
+        ]
+        code = source_of([frame for stack in stacks for frame in stack])
+        assert code is not None
+        return {one.code for one in diagnose(hang(*map(rank, stacks), facts=(code,), seconds=None)).findings}
+
+    assert "DDP301" in found("dist.all_reduce(x)", "dist.all_gather(out, x)")
+    assert not found("dist.all_reduce(x, group=groups[0])", "dist.all_gather(out, x, group=groups[1])")
+    assert not found("dist.all_reduce(x)", "dist.all_gather(out, x, stage)")
+    assert not found("all_reduce(x, tp_group)", "dist.all_gather(out, x)")
