@@ -13,6 +13,7 @@ from ddpdoctor.evidence.frames import Frame, only_users, program_frames
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup
 
 UNKNOWN = 0  # the number of a call that the recorder did not keep
+MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
 END_OF_COALESCED = "coalesced"  # an entry of NCCL's that closes several calls under one number
 
 
@@ -177,10 +178,13 @@ def _with_gaps(
 
 
 def _is_not_closed(record: FlightRecord, positions: Sequence[int], batch: Sequence[int]) -> bool:
-    """Whether the dump was made while the host issued this batch: its entries are the last of all, and none closes it.
+    """Whether the dump was made while the host issued this batch: its entries are the last of all and young, and none closes it.
 
     Nothing of it has been given to the device then. An older batch of the group must show that these are closed by an entry.
     """
+    taken, created = record.taken_at, record.created_ns[batch[-1]] / 1e9
+    if taken is None or not 0 <= taken - created < MOVING_SECONDS:
+        return False
     closing = {number for number, call in enumerate(record.calls) if call.op == END_OF_COALESCED}
     return (
         batch[-1] == len(record) - 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from operator import attrgetter
 
+from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import on_a_cycle
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.majority import Vote, vote
 

@@ -9,11 +9,10 @@ from itertools import islice
 from typing import Literal
 
 from ddpdoctor.analysis.collectives.agents_transfers import RECEIVES, SENDS
-from ddpdoctor.analysis.collectives.call_sequences import users_stack
+from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS, users_stack
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, outstanding_of
+from ddpdoctor.analysis.hangs.outstanding import outstanding_of
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import Activity

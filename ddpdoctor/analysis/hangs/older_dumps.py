@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.matching import needs_all
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Outstanding
+from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer

@@ -7,7 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
 
-from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED, CallSequence, program_stack
+from ddpdoctor.analysis.collectives.call_sequences import (
+    END_OF_COALESCED,
+    MOVING_SECONDS,
+    CallSequence,
+    program_stack,
+)
 from ddpdoctor.analysis.collectives.closed_batches import label_of, only_active
 from ddpdoctor.analysis.collectives.matching import operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
@@ -16,7 +21,6 @@ from ddpdoctor.evidence.recorder import FlightRecord, State
 ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop", "_reduce_oop"})
 """Operations that one rank may complete before the others take part."""
 
-MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
 TRANSFERS = ("send", "recv")
 WITH_ONE_COUNT = ("2.0", "2.1")  # versions in which one number counts all calls of a group
 

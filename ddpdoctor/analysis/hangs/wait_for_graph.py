@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import combinations
 
+from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.older_dumps import most_ranks_move, older_dumps, recorded_nothing
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation, Outstanding, completed_by, outstanding_of
+from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding, completed_by, outstanding_of
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
 from ddpdoctor.model import SkipCheck, group_ranks

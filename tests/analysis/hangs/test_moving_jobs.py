@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.engine import derived, diagnose
@@ -48,10 +50,20 @@ def test_one_rank_that_still_moves_does_not_excuse_the_others() -> None:
     assert (graph.reason, graph.ranks) == (Reason.STOPPED, (1,))
 
 
+@pytest.mark.parametrize("waited", [500.0, None])
+def test_a_batch_that_is_open_for_long_is_compared(waited: float | None) -> None:
+    one, end = Did("all_gather"), Did("coalesced")
+    made = [[one, one, end], [one, one, end], [one]]
+    whole = in_batches([*made[:2], [one, one, end]], waited=500.0)
+    open_ = in_batches(made, waited=waited)
+    assert derived(flights(open_, open_, open_, open_), WaitForGraph) is not None
+    assert 2 in diagnose(flights(whole, whole, open_, whole)).findings[0].ranks
+
+
 def test_a_batch_that_the_host_was_issuing_is_not_compared() -> None:
     one, other, end = Did("all_gather"), Did("all_gather", sizes=((20,),)), Did("coalesced")
     batches = [[one, other, end], [one, other, end], [one, other, end]]
-    whole, open_ = (in_batches(each) for each in (batches, [*batches[:2], [one]]))
+    whole, open_ = in_batches(batches), in_batches([*batches[:2], [one]], waited=0.5)
     assert "DDP301" not in {finding.code for finding in diagnose(flights(whole, whole, open_, whole)).findings}
     left_out = in_batches([*batches[:2], [one, end]])
     assert [finding.ranks for finding in diagnose(flights(whole, whole, left_out, whole)).findings] == [(2,)]
@@ -76,8 +88,8 @@ def test_numbers_that_are_left_out_beside_a_batch_that_is_cut_are_no_calls() -> 
     assert all(0 in finding.ranks for finding in diagnose(flights(open_, whole, whole, whole)).findings)
 
 
-def in_batches(batches: list[list[Did]]) -> FlightRecord:
+def in_batches(batches: list[list[Did]], *, waited: float | None = 6.2) -> FlightRecord:
     """A rank that issued these batches, the last of which has not ended."""
     made = [waits(did) if batch is batches[-1] else did for batch in batches for did in batch]
     numbers = tuple(number for number, batch in enumerate(batches, start=1) for _ in batch)
-    return replace(record(made, world=4), seq=numbers)
+    return replace(record(made, world=4, waited=waited), seq=numbers)
