@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.closed_batches import label_of
 from ddpdoctor.analysis.collectives.matching import needs_all
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
+QUEUED_SECONDS = 30.0  # a device gets to what was queued on it within less
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
 
 
@@ -44,20 +46,44 @@ def recorded_nothing(timeline: Timeline) -> Iterator[int]:
                 yield from empty.intersection(group.members)
 
 
-def most_ranks_move(timeline: Timeline) -> bool:
-    """Whether most ranks enqueued or completed a call shortly before their dumps: the job was on its way then.
+def most_ranks_move(timeline: Timeline, outstanding: Outstanding) -> bool:
+    """Whether most ranks completed calls shortly before their dumps in the groups whose calls wait: the job was on its way.
 
-    On a device calls are queued: in a healthy job the oldest outstanding one may be seconds old.
+    On a device calls are queued: in a healthy job the oldest outstanding one may be seconds old, though not older than
+    `QUEUED_SECONDS`. What moves in other groups, such as one for signs of life, excuses nothing.
     """
-    records = timeline.call_index.records.values()
-    return 2 * sum(map(_has_just_moved, records)) > len(records)
-
-
-def _has_just_moved(record: FlightRecord) -> bool:
-    if not len(record):
+    if outstanding.seconds is None or outstanding.seconds > QUEUED_SECONDS:
         return False
-    last = max(record.created_ns[-1], max(record.completed_ns, default=0))
-    seconds = age(record, last, record.calls[record.call[-1]].timeout_ms)
+    records = timeline.call_index.records.values()
+    groups = {label_of(record.groups[number]) for record in records for number in _with_old_calls(record)}
+    moved = [found for record in records if (found := _completes(record, groups)) is not None]
+    return 2 * sum(moved) > len(moved)
+
+
+def _with_old_calls(record: FlightRecord) -> set[int]:
+    """The groups of this rank in which a call waits for longer than in a healthy job without queues."""
+    waiting = [entry for entry, state in enumerate(record.state) if state is not State.DONE]
+    return {
+        record.calls[record.call[entry]].group
+        for entry in waiting
+        if not _is_young(record, record.created_ns[entry], record.call[entry])
+    }
+
+
+def _completes(record: FlightRecord, groups: Collection[str]) -> bool | None:
+    """Whether the rank has just completed a call in each of these groups that it uses; None where it uses none of them."""
+    last: dict[int, tuple[int, int]] = {}
+    for entry, number in enumerate(record.call):
+        group = record.calls[number].group
+        if label_of(record.groups[group]) in groups:
+            ended = record.completed_ns[entry] if record.completed_ns else 0
+            last[group] = max(last.get(group, (0, number)), (ended, number))
+    return all(_is_young(record, moment, number) for moment, number in last.values()) if last else None
+
+
+def _is_young(record: FlightRecord, moment_ns: int, call: int) -> bool:
+    """Whether this moment was shortly before the dump."""
+    seconds = age(record, moment_ns, record.calls[call].timeout_ms)
     return seconds is not None and seconds < MOVING_SECONDS
 
 

@@ -129,8 +129,10 @@ def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
     seconds = outstanding.seconds
     if seconds is not None and seconds < MOVING_SECONDS:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
-    if most_ranks_move(timeline):
-        raise SkipCheck(f"most ranks came on less than {MOVING_SECONDS:.0f} s before their dumps: the job moves")
+    if most_ranks_move(timeline, outstanding):
+        raise SkipCheck(
+            f"most ranks completed calls less than {MOVING_SECONDS:.0f} s before their dumps: the job moves"
+        )
     return _Graph(programs, outstanding).verdict()
 
 

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.recorder import FlightRecord, State
 from tests.flight_records import STEP, Did, flights, record, waits
 
 QUEUED_SECONDS = 4.0
@@ -48,6 +48,26 @@ def test_one_rank_that_still_moves_does_not_excuse_the_others() -> None:
     graph = derived(flights(*ranks), WaitForGraph)
     assert graph is not None
     assert (graph.reason, graph.ranks) == (Reason.STOPPED, (1,))
+
+
+@pytest.mark.parametrize("stuck_for", [10.0, 500.0])
+def test_a_group_that_moves_does_not_excuse_one_that_stands(stuck_for: float) -> None:
+    """Signs of life go on in a group of their own, while the device of rank 1 has stopped in the default group."""
+    ranks = []
+    for rank in range(4):
+        done = 1 if rank == 1 else 2
+        one = record([*[STEP] * done, *[waits(STEP)] * (3 - done), *[Did("all_reduce", group="5")] * 20], world=4)
+        last = one.created_ns[-1]
+        created = tuple(last - round(1e9 * (stuck_for if at < 3 else (22 - at) * stuck_for / 20)) for at in range(23))
+        ended = tuple(at + 1000 if state is State.DONE else 0 for at, state in zip(created, one.state, strict=True))
+        ranks.append(replace(one, created_ns=created, completed_ns=ended, taken_at=last / 1e9 + 0.5))
+    assert [(found.code, found.ranks) for found in diagnose(flights(*ranks)).findings] == [("DDP319", (1,))]
+
+
+def test_no_completed_call_excuses_one_that_waits_for_longer_than_a_queue_holds() -> None:
+    ranks = [queued(completed=1 if rank == 1 else 2, since_the_last=0.2) for rank in range(4)]
+    stuck = [replace(one, created_ns=tuple(at - 40 * 10**9 for at in one.created_ns)) for one in ranks]
+    assert [(found.code, found.ranks) for found in diagnose(flights(*stuck)).findings] == [("DDP319", (1,))]
 
 
 @pytest.mark.parametrize("waited", [500.0, None])
