@@ -15,7 +15,7 @@ from torch import Tensor
 from . import fingerprint
 from .bit_parity import elements_of_memory, parities_of_parts
 from .fingerprint import Method
-from .gradient_projection import PERIOD, signs_of, signs_of_period, sums_of_parts, turns_of
+from .gradient_projection import PERIOD, factors_of, factors_of_period, sums_of_parts, turns_of
 from .readable_tensors import copier
 from .schema.training_trace import SAMPLED
 
@@ -145,7 +145,7 @@ class _Run:
         self._memory = room[:end]
         self._data = self._memory.view(dtype)
         self._row = ROW_BYTES // dtype.itemsize
-        self._signs: Tensor | None = None
+        self._factors: Tensor | None = None
         self._turns: Tensor | None = None  # of each row
 
     @cached_property
@@ -162,16 +162,16 @@ class _Run:
 
     def row_projections(self) -> Tensor:
         """A part of a projection for each row, in float64."""
-        if self._row == PERIOD and self.dtype is torch.float32:  # no sign for each element, and no products of all
+        if self._row == PERIOD and self.dtype is torch.float32:  # no factor for each element, and no products of all
             if self._turns is None:
                 self._turns = torch.cat([*map(turns_of, self._counts)]).to(self._data.device)
-            return self._data.view(-1, PERIOD).mv(signs_of_period(self._data)) * self._turns
+            return self._data.view(-1, PERIOD).mv(factors_of_period(self._data)) * self._turns
         data = self._data if self._data.dtype in {torch.float32, torch.float64} else self._data.float()
-        if self._signs is None:
-            self._signs = torch.zeros_like(data)
+        if self._factors is None:
+            self._factors = torch.zeros_like(data)
             for begin, count in zip(self._begins, self._counts, strict=True):
-                self._signs[begin : begin + count] = signs_of(count, data)
-        return (data * self._signs).view(-1, self._row).mv(data.new_ones(self._row)).double()
+                self._factors[begin : begin + count] = factors_of(count, data)
+        return (data * self._factors).view(-1, self._row).mv(data.new_ones(self._row)).double()
 
     def sampled(self) -> tuple[str, bytes]:
         """Of all copies, the dtype and the bytes of the elements that are sampled; of copies in CPU memory."""
