@@ -115,6 +115,8 @@ class Replicas:
     """For each rank without data inside `Join`, how many steps its peers made without it."""
     steppers: tuple[int, ...] = ()
     """The only ranks whose optimizer steps the first parameter of `values`, where ranks share the parameters out."""
+    may_be_put_in_place: bool = False
+    """Whether rank 0 may have put these weights in place after the last step, for its evaluation or checkpoint."""
     replayed: bool = False
     """Whether the run was a replay, which looks for lines that write."""
     own_buffers: bool = False

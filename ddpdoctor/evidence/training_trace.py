@@ -354,6 +354,10 @@ class Left:
     """The key in `Track.tables`."""
     local: int = 0
     """How many steps were made since the job averaged its weights; 0 where it never did."""
+    writes: int | None = None
+    """How often operations wrote one of the parameters from its first step to the latest; None where nobody counted."""
+    later: int | None = None
+    """How often they wrote it since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,7 +204,8 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
         start=_start(records),
         left=tuple(
-            Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)
+            Left(step=last.step, weights=last.key, local=last.local, writes=last.writes, later=last.later)
+            for last in _of(trace.LastWeights, records)
         ),
         tables=tables,
         steps=tuple(one for one in steps if not one.left_out),

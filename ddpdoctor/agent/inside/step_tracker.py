@@ -359,6 +359,7 @@ class StepTracker:
             with self._budget, self._models.held():
                 self._write_step(optimizer)
         self._models.step(optimizer)
+        self._last_weights.made(optimizer)
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         self.averaging.stepped(counted=self._steps_wrapped)

@@ -18,6 +18,7 @@ from ddpdoctor.analysis.replicas.comparison import (
     sides_of,
     structure_differences,
 )
+from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_written
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
@@ -37,8 +38,6 @@ from ddpdoctor.evidence.replicas import (
 from ddpdoctor.evidence.training_trace import Table, TensorKind, Track, model_prefix
 from ddpdoctor.model import SkipCheck
 from ddpdoctor.whole_numbers import whole_number
-
-MOST_PUT_IN_PLACE = 0.9  # of the trained parameters
 
 Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
 
@@ -186,24 +185,11 @@ def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | Non
             len({end.step for end in ends}) == 1
             and not any(end.local for end in ends)
             and (values := compare_tables(tables))
-            and not _may_be_put_in_place(values, tables, tracks)
+            and (written := last_written(values, tables, tracks, ends)) is not LastWritten.AFTER_TRAINING
         ):
-            return _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
+            left = _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
+            return replace(left, may_be_put_in_place=written is LastWritten.UNKNOWN)
     return None
-
-
-def _may_be_put_in_place(
-    values: Sequence[ValueDifference], tables: Mapping[int, Table], tracks: Mapping[int, Track]
-) -> bool:
-    """Whether rank 0 alone may hold other weights for its evaluation or checkpoint: nearly all, as those of an average.
-
-    These are the weights at the end of the process where nobody has looked at them right after the last step.
-    """
-    other = max(tables)
-    start = _table(tracks[other], tracks[other].start).digests
-    trained = [name for name, digest in tables[other].digests.items() if start.get(name) != digest]
-    alone = all(len(one.sides) == 2 and (0,) in [side.ranks for side in one.sides] for one in values)
-    return alone and len(values) >= max(2.0, MOST_PUT_IN_PLACE * len(trained))
 
 
 def _wrap_line(track: Track, name: str) -> Frame | None:

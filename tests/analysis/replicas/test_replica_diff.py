@@ -82,19 +82,26 @@ def test_the_state_of_one_part_is_compared_between_the_ranks_that_hold_it() -> N
     assert found("a", "b", "a", "c") == [("DDP507", (1, 3))]
 
 
-def ended_with(*digests: dict[str, str]) -> list[tuple[str, tuple[int, ...]]]:
-    """What is said of ranks that were equal at the only audited step, and end four steps later with these weights."""
+def ended_with(
+    *digests: dict[str, str], writes: dict[int, int] | None = None, later: dict[int, int] | None = None
+) -> list[tuple[str, tuple[int, ...], str]]:
+    """What is said of ranks that were equal at the only audited step, and end four steps later with these weights.
+
+    `writes` and `later` count those that are not of a step, before the last one and after it; without `later` nobody counts.
+    """
     start = dict.fromkeys(("a", "b", "frozen"), "start")
     ranks = []
     for rank, own in enumerate(digests):
         step = StepSeen(step=0, forwards=1, since=0, weights="start", after="start", line=STEP)
+        counted = (None, None) if later is None else (5 + (writes or {}).get(rank, 0), later.get(rank, 0))
         track = Track(
             method="xxh3", every=10, start="start", steps=(step,), steps_made=5, forwards_made=5,
             tables={"start": Table(digests=start), "last": Table(digests={**start, **own})},
-            left=(Left(step=5, weights="last"),),
+            left=(Left(step=5, weights="last", writes=counted[0], later=counted[1]),),
         )  # fmt: skip
         ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
-    return [(one.code, one.ranks) for one in diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings]
+    report = diagnose(Evidence(ranks=tuple(ranks), about_job=True))
+    return [(one.code, one.ranks, one.severity.value) for one in report.findings]
 
 
 def test_a_replay_that_saw_no_line_is_not_told_to_replay() -> None:
@@ -116,7 +123,21 @@ def test_a_replay_that_saw_no_line_is_not_told_to_replay() -> None:
 
 def test_an_average_that_rank_0_puts_in_place_after_the_last_step_is_no_finding() -> None:
     trained, average = {"a": "t", "b": "t"}, {"a": "e", "b": "e"}
-    assert ended_with(average, trained, trained) == []
-    assert ended_with(average, trained) == []
-    assert ended_with(trained, average, trained) == [("DDP503", (1,))]
-    assert ended_with({**trained, "b": "e"}, trained, trained) == [("DDP503", (0,))]
+    assert ended_with(average, trained, trained, later={0: 1}) == []
+    assert ended_with(average, trained, later={0: 1}) == []
+    assert ended_with(trained, average, trained, later={1: 1}) == [("DDP503", (1,), "fail")]
+    assert ended_with({**trained, "b": "e"}, trained, trained, later={0: 1}) == [("DDP503", (0,), "fail")]
+
+
+def test_weights_that_became_different_in_training_are_a_finding_however_many_they_are() -> None:
+    trained, other = {"a": "t", "b": "t"}, {"a": "e", "b": "e"}
+    assert ended_with(trained, other, writes={1: 1}, later={}) == [("DDP503", (0, 1), "fail")]
+    assert ended_with(other, trained, trained, writes={0: 1}, later={}) == [("DDP503", (0,), "fail")]
+    assert ended_with(trained, other, later={1: 1}) == [("DDP503", (0, 1), "fail")]
+
+
+def test_weights_of_rank_0_that_may_have_been_put_in_place_are_a_warning() -> None:
+    trained, other = {"a": "t", "b": "t"}, {"a": "e", "b": "e"}
+    assert ended_with(other, trained) == [("DDP503", (0, 1), "warn")]
+    assert ended_with(other, trained, later={}) == [("DDP503", (0, 1), "warn")]
+    assert ended_with(other, trained, trained, writes={0: 1}, later={0: 1}) == [("DDP503", (0,), "warn")]

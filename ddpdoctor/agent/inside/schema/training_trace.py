@@ -474,6 +474,10 @@ class LastWeights(NamedTuple):
     """The key of the table of the weights."""
     local: int = 0
     """The number of steps since the job itself averaged the weights last; 0 where it never did."""
+    writes: int | None = None
+    """How often operations wrote one of the parameters from its first step to the latest; None where nobody counted."""
+    later: int | None = None
+    """How often they wrote it since."""
 
 
 class UnwrappedModel(NamedTuple):
