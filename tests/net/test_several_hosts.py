@@ -170,7 +170,7 @@ def test_a_link_of_100_mbit(hosts: Hosts) -> None:
     assert culprits(said[0]) == {"DDP213": [2]}, said[0].stdout
     (finding,) = [each for each in said[0].report["findings"] if each["code"] == "DDP213"]
     assert finding["hosts"] == ["node2"]
-    assert 20 < finding["measured"]["value"] * 8e-6 < 130
+    assert 20 < finding["measured"]["value"] * 8e-6 < 300
 
 
 @BOTH
