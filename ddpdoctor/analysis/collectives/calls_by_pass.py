@@ -57,18 +57,36 @@ def made_by_all_before(
 def a_turn_further(timeline: Timeline, group: GroupTimeline, issued: IssuedCall, other: IssuedCall) -> bool:
     """Whether this rank had made its call before, and not the other one since, as often as in the turn before.
 
-    Then it makes it in another turn of a loop, and has passed over the other call.
+    Then it makes it in another turn of a loop, and has passed over the other call. A call behind the other one, at a later line
+    of the function in which both stand, ends the turn as well: not every turn may make the other call, as DDP's first forward.
     """
     runs = [0]
     for seq in range(issued.seq - 1, issued.seq - 1 - LOOKED_BACK, -1):
         made = timeline.issued(group, issued.rank, seq)
-        if made is not None and made.program == other.program:
+        if made is not None and (made.program == other.program or _is_behind(made, other, issued)):
             runs.append(0)
         elif made is not None and made.program == issued.program:
             runs[-1] += 1
         if len(runs) > 2:
             break
     return runs[0] > 0 and runs[0] >= runs[min(1, len(runs) - 1)]
+
+
+def _is_behind(made: IssuedCall, other: IssuedCall, issued: IssuedCall) -> bool:
+    """Whether a call comes after the other one in the function in which that and the rank's own one stand, in this order."""
+    depth = next(
+        (
+            depth
+            for depth, (mine, theirs) in enumerate(zip(issued.program, other.program, strict=False))
+            if mine != theirs
+        ),
+        None,
+    )
+    if depth is None or len(made.program) <= depth or made.program[:depth] != issued.program[:depth]:
+        return False
+    own, its, there = issued.program[depth], other.program[depth], made.program[depth]
+    in_one = len({(frame.file, frame.function) for frame in (own, its, there)}) == 1
+    return in_one and own.line < its.line < there.line
 
 
 def _calls_by_pass(

@@ -49,13 +49,15 @@ def turn(batch):
     average(batch)
     {left}
     dist.all_gather(batch, batch)
+    dist.reduce(batch, 0)
 
 def main(loader):
     for batch in loader:
         turn(batch)
 """
-AVERAGE: Made = ("all_reduce", ((12, "main"), (6, "turn"), (3, "average")))
-GATHER: Made = ("all_gather", ((12, "main"), (8, "turn")))
+AVERAGE: Made = ("all_reduce", ((13, "main"), (6, "turn"), (3, "average")))
+GATHER: Made = ("all_gather", ((13, "main"), (8, "turn")))
+BEHIND: Made = ("reduce", ((13, "main"), (9, "turn")))
 DIRECT = """\
 def average(x):
     if enabled:
@@ -87,6 +89,7 @@ def test_a_rank_that_made_the_call_in_this_turn_is_in_the_next_one(tmp_path: Pat
         ("@functools.lru_cache", "dist.all_reduce(x)", [AVERAGE, GATHER] * 3),
         ("", "if norm(x) > factor * usual: dist.all_reduce(x)", [GATHER, AVERAGE, GATHER, GATHER]),
         ("", "if norm(x) > factor * usual: dist.all_reduce(x)", [GATHER] * 3),
+        ("@functools.lru_cache", "dist.all_reduce(x)", [AVERAGE, BEHIND]),  # the first turn makes no all_gather
     ],
 )
 def test_a_rank_that_did_not_is_under_the_condition(
