@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.analysis.training_code.later_calls import after_exit, collective_before, leads_to_backward
+from ddpdoctor.analysis.training_code.later_calls import (
+    after_exit,
+    collective_before,
+    leads_to_backward,
+    needs_all,
+)
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.evidence.training_code import Call, Exit, Function, Kind, Origin
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Exit, Function, Kind, Loop, Origin
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -31,8 +36,10 @@ _HARMLESS = ("KeyboardInterrupt", "StopIteration", "Import", "FileNotFound", "Ke
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such exit, and for each exception that is swallowed in the loop over the batches."""
+    """One finding for each such exit or loop, and for each exception that is swallowed in the loop over the batches."""
     for function in graph.functions.values():
+        for loop in function.loops:
+            yield from _turns(graph, function, loop)
         for leave in function.exits:
             if leave.form == "swallow" or (
                 leave.form == "continue" and leave.since and not _ends_swallowing(function, leave)
@@ -41,6 +48,27 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             elif leave.form in _WORDS and not leave.fails:
                 skipped = _skipped(graph, function, leave)
                 yield from [skipped] if skipped is not None else _left(graph, function, leave)
+
+
+def _turns(graph: CallGraph, function: Function, loop: Loop) -> Iterator[Finding]:
+    """A loop that turns as often as a value of this rank says, with calls inside that all ranks must make."""
+    origin = own_value(graph, function, loop.over) if loop.counts else None
+    if origin is None or origin.note in {"part", "length", "picked"} or loop.over.may(*RANK_KINDS):
+        return
+    step = needs_all(graph, function, loop)
+    if step is None:
+        return
+    call, what = step
+    yield code_finding(
+        RULE,
+        f"`{loop.head}` turns as often as each rank's own {of_this_rank(origin)} says, and the {what} in line "
+        f"{call.place.line} needs all ranks: those that turn once more wait for the others",
+        loop.place,
+        call.place,
+        because=origin,
+        remedy="let all ranks turn equally often: all_reduce the value that decides with MAX before the loop",
+        measured={"collective": what},
+    )
 
 
 def _ends_swallowing(function: Function, leave: Exit) -> bool:

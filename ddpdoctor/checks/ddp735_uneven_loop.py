@@ -1,4 +1,4 @@
-"""DDP735: ranks make different numbers of steps, because each goes over its own files."""
+"""DDP735: ranks make different numbers of steps, because each goes over its own files or samples."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
-from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.analysis.training_code.later_calls import needs_all
 from ddpdoctor.analysis.training_code.models_and_loaders import cut_inside, loaders_of
-from ddpdoctor.evidence.training_code import Cut, Function, Kind, Loop, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Cut, Function, Kind, Loop, Origin, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP735",
     name="uneven-loop",
-    summary="each rank loops over its own part of a list, with a backward inside: the rank with more of it waits for the others",
+    summary="each rank loops over its own part of a list, with a backward or a collective inside: the rank with more of it "
+    "waits for the others",
     severity=Severity.WARN,
     remedy="run the loop inside `with Join([model])`, or cut all parts to the length of the shortest",
     leads_to=("DDP306",),
@@ -36,47 +37,51 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 or _stops_together(function, loop)
             ):
                 continue
-            step = next(
-                (
-                    call
-                    for call in function.calls
-                    if loop.order in call.loops
-                    and leads_to_backward(graph, call) is not None
-                    and not call.under("Join", ".join")
-                ),
-                None,
-            )
+            step = needs_all(graph, function, loop)
             if step is not None:
+                call, what = step
                 yield code_finding(
                     RULE,
-                    f"`{loop.head}` turns as often as this rank has items, and the backward in line {step.place.line} "
+                    f"`{loop.head}` turns as often as this rank has items, and the {what} in line {call.place.line} "
                     "needs all ranks",
                     loop.place,
-                    step.place,
+                    call.place,
                     because=part,
                 )
 
 
 def _part(graph: CallGraph, loop: Loop) -> Origin | None:
-    """The part of the data that the rank has chosen, and that a loop goes over: also through a loader of an iterable data set."""
-    found = next((one for one in loop.over.origins if one.note in {"part", "length"}), None)
+    """The part of the data that the rank has chosen, and that a loop goes over: also through a loader over it."""
+    found = _uneven(loop.over)
     if found is not None:
         return found
-    for function, loader in loaders_of(graph, loop.over):
+    for owner, loader in loaders_of(graph, loop.over):
         dataset = loader.argument("dataset", 0)
         made = [graph.made[each][1] for each in dataset.made if each in graph.made] if dataset is not None else []
         if dataset is None or dataset.only(Kind.DATASET) is None or not made:
             continue
-        if not _only_once(graph, dataset) and not _is_listed(graph, dataset):
+        listed = _is_listed(graph, dataset) or all(_holds_its_arguments(each) for each in made)
+        if not _only_once(graph, dataset) and not listed:
             continue
         if any(loader.argument(name) is not None for name in ("sampler", "batch_sampler")):
             continue
-        if loader.argument("drop_last") is None and not graph.any_program(function, DOES_THE_DATA):
-            given = (argument.value for each in made for argument in each.arguments)
-            part = next((one for value in given for one in value.origins if one.note == "part"), None)
-            if part is not None and (_only_once(graph, dataset) or _as_all_come(graph, function)):
-                return part
+        if loader.argument("drop_last") is not None or graph.any_program(owner, DOES_THE_DATA):
+            continue
+        parts = [_uneven(argument.value) for each in made for argument in each.arguments]
+        part = next((one for one in parts if one is not None), None)
+        if part is not None and (_only_once(graph, dataset) or _as_all_come(graph, owner)):
+            return part
     return _cut_by_data_set(graph, loop)
+
+
+def _uneven(value: Value) -> Origin | None:
+    """The alternative of a list or number that is another on each rank."""
+    return next((one for one in value.origins if one.note in {"part", "length"}), None)
+
+
+def _holds_its_arguments(made: Call) -> bool:
+    """Whether a data set of torch is as long as what it is made of."""
+    return made.does == "subset" or made.name.endswith("TensorDataset")
 
 
 def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
@@ -96,7 +101,7 @@ def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
 
 def _as_it_comes(cut: Cut) -> bool:
     """Whether nothing makes the parts equally long: the whole list is cut by steps of the world size."""
-    return not cut.even and "[" not in cut.whole.text and ("::" in cut.text or "%" in cut.text)
+    return not cut.even and ("::" in cut.text or "%" in cut.text)
 
 
 def _only_once(graph: CallGraph, dataset: Value) -> bool:
@@ -138,4 +143,4 @@ def _as_all_come(graph: CallGraph, function: Function) -> bool:
     """Whether every cut of these programs is one by steps of the world size, so that the parts differ by one."""
     files = graph.files_near(function)
     cuts = [cut for each in graph.functions.values() if each.id.partition("::")[0] in files for cut in each.cuts]
-    return bool(cuts) and all(map(_as_it_comes, cuts))
+    return all(map(_as_it_comes, cuts))

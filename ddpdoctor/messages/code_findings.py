@@ -68,9 +68,8 @@ def of_this_rank(origin: Origin) -> str:
     """What a rank has for itself, as a noun: `loss`, `batch`, `clock`, `random number`, `queue`."""
     if origin.made:
         return "batch" if origin.note in {"batch", "item"} else "loss"
-    return {"draw": "random number", "part": "part of the data", "length": "part of the data"}.get(
-        origin.note, origin.note
-    )
+    part = dict.fromkeys(("part", "length", "own", "even"), "part of the data")
+    return {"draw": "random number", **part}.get(origin.note, origin.note)
 
 
 def alike(guard: Guard, origin: Origin) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
 from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.iteration import item_of
+from ddpdoctor.source.lengths import is_certain_rank, of_length, of_range
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.passed_through import given_back
@@ -71,7 +72,7 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
         kind = Kind.RANK if note else names.CALLED[full]
         return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note or names.OWN.get(full, "")),)
     if last in _SIZES and isinstance(node.func, ast.Attribute):
-        return _length(list(values.of(node.func.value, at)))
+        return of_length(values.of(node.func.value, at))
     if full in names.DRAWS or what.name in names.OWN:
         note = names.OWN.get(what.name, "draw")
         return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note=note),)
@@ -181,8 +182,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
         return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
     if what.does == "subset" and len(node.args) > 1:
-        ranks = [one for one in values.of(node.args[1], at) if _is_certain_rank(one)]
-        return (Origin(kind=Kind.DATASET, text=name, made=where, note="part"),) if ranks else None
+        return _subset(values.of(node.args[1], at), name, where)
     if what.does == "sync-batch-norm" and node.args:
         model = tuple(
             replace(one, note="batch-norm") if one.kind is Kind.MODEL and not one.note else one
@@ -208,6 +208,12 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     if what.does == "collective":
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
     return None
+
+
+def _subset(indices: Origins, name: str, where: str) -> Origins | None:
+    """A `Subset` where its indices are the rank's own."""
+    own = any(is_certain_rank(one) or one.note in {"part", "even"} for one in indices)
+    return (Origin(kind=Kind.DATASET, text=name, made=where, note="part"),) if own else None
 
 
 def _of_one_device(node: ast.Call) -> bool:
@@ -260,8 +266,7 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
     if last in {"set", "frozenset"}:
         return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     if last == "range":
-        ranks = (one for one in _through(values, node, at) if one.kind in RANK_KINDS and one.note != "uncertain")
-        return [replace(one, kind=Kind.RANK, note="range") for one in ranks]
+        return of_range(values, node, at)
     if last in {"Thread", "isinstance", "hasattr", "type"}:
         return ()
     if last == "field" and what.name.startswith("dataclasses."):
@@ -292,7 +297,7 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return (*found, Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=where, note=note))
     if last in _THROUGH and "." not in what.name:
         if last == "len":
-            return _length(_through(values, node, at))
+            return of_length(_through(values, node, at))
         return _through(values, node, at)
     if _washes(what.name, last):
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
@@ -334,17 +339,6 @@ def _of_field(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
             yield from values.of(default, at)
 
 
-def _is_listing(origin: Origin) -> bool:
-    return origin.kind is Kind.UNORDERED and any(word in origin.text for word in LISTINGS)
-
-
-def _length(found: list[Origin]) -> list[Origin]:
-    """What a length depends on: batches are equally long on all ranks, parts of a list and what a test picked are not."""
-    parts = [replace(origin, note="length") for origin in found if origin.note == "part"]
-    listed = [replace(one, kind=Kind.LOCAL, note="number") for one in found if _is_listing(one)]
-    return [*parts, *(origin for origin in found if origin.note == "picked"), *listed]
-
-
 def _through(values: Values, node: ast.Call, at: At) -> list[Origin]:
     return [origin for argument in node.args for origin in values.of(argument, at)]
 
@@ -371,7 +365,7 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
         return parameters_of(values, node.func.value, at)
     if last == "manual_seed":  # a generator of its own, which draws as its seed says
         return tuple(
-            replace(one, kind=Kind.RANK, note="") for one in _through(values, node, at) if _is_certain_rank(one)
+            replace(one, kind=Kind.RANK, note="") for one in _through(values, node, at) if is_certain_rank(one)
         )
     if last == "format":
         return _formatted(receiver, [values.of(one, at) for one in node.args]) or joined(
@@ -389,10 +383,6 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     elif any(origin.note in {"batch", "item"} for origin in found):  # `batch.loss(output)`
         found += [origin for origin in _through(values, node, at) if origin.note == "forward"]
     return joined(found)
-
-
-def _is_certain_rank(origin: Origin) -> bool:
-    return origin.kind in RANK_KINDS and origin.note != "uncertain"
 
 
 def _formatted(pattern: Origins, parts: list[Origins]) -> Origins:

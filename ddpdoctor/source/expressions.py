@@ -13,6 +13,7 @@ from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, negated
+from ddpdoctor.source.lengths import UNEVEN, is_alike, is_even, of_indices
 from ddpdoctor.source.literals import decided_by, known_literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
@@ -146,16 +147,19 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     if isinstance(node.slice, ast.Slice):
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
-        note = "even" if _cut_before(key, at) or leaves_no_remainder(at.scope) else "part"
+        note = "even" if is_alike(node.slice, at.scope) or is_even(values, node.value, at) else "part"
         if (
             not ranks and node.slice.upper is not None
         ):  # `files[rank::world_size][:per_rank]` is equally long on all ranks
             found = tuple(replace(one, note="even") if one.note == "part" else one for one in found)
+            sized = (one for one in values.of(node.slice.upper, at) if one.kind is Kind.WORLD_SIZE)
+            found += tuple(replace(one, note="derived") for one in sized)
         found += tuple(replace(origin, kind=Kind.LOCAL, note=note) for origin in ranks[:1])
     elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
         found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
     elif not isinstance(node.slice, ast.Constant):  # `data[torch.randperm(len(data))]`
-        found = joined([*found, *(one for one in values.of(node.slice, at) if one.note == "drawn")])
+        indices = values.of(node.slice, at)
+        found = joined([*found, *(one for one in indices if one.note == "drawn"), *of_indices(indices)])
     return found
 
 
@@ -163,26 +167,6 @@ def _is_environ(name: str, at: At) -> bool:
     """Whether a name is another one for `os.environ`."""
     given = at.scope.definitions.get(name, ()) if name else ()
     return len(given) == 1 and isinstance(given[0].value, ast.Attribute) and dotted(given[0].value) == "os.environ"
-
-
-def _cut_before(name: str, at: At) -> bool:
-    """Whether a list was cut to a multiple of the world size before, so that all ranks get as much of it."""
-    before = (one.value for one in at.scope.definitions.get(name, ()) if one.order < at.order)
-    return any(isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) for value in before)
-
-
-def leaves_no_remainder(scope: Scope) -> bool:
-    """Whether a function fails where a division leaves a remainder: `assert len(files) % world_size == 0`."""
-    for statement in scope.statements:
-        node = statement.node
-        fails = isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise))
-        if fails and any(_is_remainder(part) for part in ast.walk(node.test)):  # type: ignore[attr-defined]
-            return True
-    return False
-
-
-def _is_remainder(node: ast.AST) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not isinstance(node.right, ast.Constant)
 
 
 def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
@@ -300,9 +284,10 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
     )
     ranks = (one for test in generators[0].ifs for one in values.of(test, at) if one.kind in RANK_KINDS)
     mine = next((one for one in ranks if one.note != "uncertain"), None)
-    even = leaves_no_remainder(at.scope) or _cut_before(dotted(_numbered(generators[0].iter)), at)
     if mine is not None:  # `[f for i, f in enumerate(files) if i % world_size == rank]`
+        even = is_even(values, _numbered(generators[0].iter), at)
         yield replace(mine, kind=Kind.LOCAL, note="even" if even else "part")
+    yield from (one for one in values.of(generators[0].iter, at) if one.kind is Kind.LOCAL and one.note in UNEVEN)
     for origin in values.of(part, at):
         if origin.kind in TAINTS:
             yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin

@@ -24,9 +24,9 @@ from ddpdoctor.evidence.training_code import (
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
-from ddpdoctor.source.expressions import leaves_no_remainder
 from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
+from ddpdoctor.source.lengths import is_even
 from ddpdoctor.source.object_attributes import named_object
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
@@ -350,7 +350,7 @@ class FunctionFacts:
                     whole=whole,
                     by=certain[0],
                     of=next((one for one in bounds if one.kind in {Kind.WORLD_SIZE, Kind.DEVICE_COUNT}), None),
-                    even=leaves_no_remainder(scope),
+                    even=is_even(self.values, raw.whole, at),
                 )
 
     def _changes(self, scope: Scope) -> Iterator[Change]:

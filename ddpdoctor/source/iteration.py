@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Origin
+from ddpdoctor.source.lengths import of_items
 from ddpdoctor.source.origins import At, Origins, joined
 from ddpdoctor.source.walk import dotted
 
@@ -33,7 +34,9 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
     if loader is not None:
         made = replace(loader, kind=Kind.LOCAL, text=values.text(node, at.scope), note="batch")
         return (made,)
-    found = tuple(origin for origin in _local(values.of(node, at)) if origin.note != "progress")
+    over = values.of(node, at)
+    own = tuple(of_items(over))
+    found = own + tuple(one for one in _local(over) if one.note not in {"progress", "part", "even"})
     if found or not isinstance(node, ast.Name | ast.Attribute | ast.Call):
         return found
     return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), made=values.where(node, at.scope), note="item"),)

@@ -55,6 +55,24 @@ def collective_before(graph: CallGraph, function: Function, guard: Guard) -> boo
     )
 
 
+def needs_all(graph: CallGraph, function: Function, loop: Loop) -> tuple[Call, str] | None:
+    """The first call in every turn of a loop that all ranks must make, and what it is, as a noun; None where there is none."""
+    for call in function.calls:
+        if loop.order not in call.loops or call.under("Join", ".join"):
+            continue
+        if leads_to_backward(graph, call) is not None:
+            return call, "backward"
+        reached = graph.leads_to_collective(call)
+        if reached is not None and _in_every_turn(call, loop):
+            return call, reached.call.name.rpartition(".")[2]
+    return None
+
+
+def _in_every_turn(call: Call, loop: Loop) -> bool:
+    """Whether no test within the loop decides about a call."""
+    return all(guard in loop.guards or guard.state or guard.form in {"main", "while"} for guard in call.guards)
+
+
 def reduces_gradients(graph: CallGraph, call: Call) -> bool:
     """Whether a call is the backward of a loss that came through the wrapper."""
     loss = loss_of(graph, call) if call.does == "backward" else None

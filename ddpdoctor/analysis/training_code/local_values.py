@@ -16,7 +16,7 @@ def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | No
         return None
     local = [origin for origin in value.origins if origin.kind is Kind.LOCAL and not _is_alike(value, origin)]
     for origin in local:
-        if origin.made or origin.note in {"part", "length"}:
+        if origin.made or origin.note in {"part", "length", "own"}:
             continue
         drawn = origin.note == "draw" and drawn_apart(graph, function, _generator(origin))
         return origin if drawn or origin.note in _OWN else None
