@@ -64,13 +64,15 @@ class Job:
         self.messages = Messages(MemoryStore(), "test")
         self.leave = threading.Event()
         self.followed: dict[int, bool] = {}
+        self.threads: list[threading.Thread] = []
 
     def run(self, *, before: Callable[[int], None] = lambda place: None) -> RoundAnswers:
         """What node 0 gathers; `before` is called in each node's thread, with its place in `numbers`."""
         with ExitStack() as stack:
-            stack.callback(self.leave.set)
             for place, number in enumerate(self.numbers[1:], start=1):
-                threading.Thread(target=self._node, args=(place, number, before), daemon=True).start()
+                self.threads.append(threading.Thread(target=self._node, args=(place, number, before), daemon=True))
+                self.threads[-1].start()
+            stack.callback(self.leave.set)
             me = stack.enter_context(_Node(self, 0, 0))
             assert introduce(self.messages, me.said)
             now = time.monotonic()
@@ -207,6 +209,8 @@ def bytes_told(nodes: int, monkeypatch: pytest.MonkeyPatch) -> int:
         lambda me, other, *_: Link(source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9),
     )
     assert job.run().links.missing == ()
+    for thread in job.threads:
+        thread.join(SECONDS)
     assert [*job.followed.values()] == [True] * (nodes - 1)
     return sum(read)
 
