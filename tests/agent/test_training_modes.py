@@ -46,6 +46,14 @@ def test_what_computes_the_same_in_both_modes_does_not_count(module: nn.Module) 
     assert evaluating(nn.Sequential(nn.Linear(2, 2), module).eval()) is None
 
 
+class Attention(nn.MultiheadAttention):
+    """One whose dropout is a module."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 1)
+        self.dropout = nn.Dropout(0.1)  # type: ignore[assignment]
+
+
 class StochasticDrop(nn.Module):
     """A module of somebody's own."""
 
@@ -54,7 +62,7 @@ class StochasticDrop(nn.Module):
     "module",
     [
         nn.BatchNorm1d(2), nn.InstanceNorm1d(2, track_running_stats=True), nn.Dropout2d(0.5), nn.GRU(2, 2, 2, dropout=0.1),
-        nn.MultiheadAttention(2, 1, dropout=0.1), nn.RReLU(), StochasticDrop(),
+        nn.MultiheadAttention(2, 1, dropout=0.1), nn.RReLU(), StochasticDrop(), Attention(),
     ],
     ids=lambda module: type(module).__name__,
 )  # fmt: skip

@@ -109,9 +109,8 @@ class StepTracker:
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
         self._evaluates: ForwardInEvaluation | None = None
-        self._trained_in_evaluation: list[
-            ForwardInEvaluation
-        ] = []  # those that a backward followed, since the last step
+        # those that a backward followed, since the last step
+        self._trained_in_evaluation: list[ForwardInEvaluation] = []
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True

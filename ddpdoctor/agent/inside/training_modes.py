@@ -60,10 +60,15 @@ def _asks(module: nn.Module) -> bool:
         case _NormBase():
             return module.track_running_stats
         case _DropoutNd():
-            return module.p > 0
+            return _is_on(module.p)
         case nn.RNNBase() | nn.MultiheadAttention():
-            return module.dropout > 0
+            return _is_on(module.dropout)
         case nn.RReLU():
             return True
         case _:
             return "Drop" in type(module).__name__
+
+
+def _is_on(probability: object) -> bool:
+    """Whether a probability is not 0; one that is no number, as a subclass may have, counts as not 0."""
+    return not isinstance(probability, int | float) or probability > 0

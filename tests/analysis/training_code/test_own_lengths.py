@@ -119,19 +119,3 @@ def test_a_loop_that_the_ranks_own_loss_ends_is_named(decides: str, loop: str) -
 )
 def test_a_loop_that_all_ranks_end_together_is_not(decides: str, loop: str) -> None:
     assert not _found(training(("            optimizer.step()\n", _EXTRA.format(decides, loop, ""))))
-
-
-@pytest.mark.parametrize("tensors", ["[total, rows]", "{'total': total, 'rows': rows}"])
-def test_tensors_of_a_list_that_is_reduced_are_shared(tensors: str) -> None:
-    loop = "for one in tensors:" if tensors.startswith("[") else "for one in tensors.values():"
-    lines = (
-        "        total, rows = torch.zeros(1, device=device), torch.zeros(1, device=device)\n"
-        "        for images, labels in loader:\n"
-        "            total += nn.functional.cross_entropy(ddp.module(images.to(device)), labels.to(device)).detach()\n"
-        f"            rows += 1\n        tensors = {tensors}\n        {loop}\n            dist.all_reduce(one)\n"
-        "        if (total / rows).item() < 0.01:\n            break\n"
-    )
-    after = "        accuracy = evaluate(ddp, val_loader, device)\n"
-    assert not _found(training((after, lines + after)))
-    alone = lines.replace("            dist.all_reduce(one)\n", "            print(one)\n")
-    assert [code for code, _ in _found(training((after, alone + after)))] == ["DDP732"]
