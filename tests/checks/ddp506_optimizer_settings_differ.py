@@ -51,31 +51,22 @@ ITS_OWN = found(
 )
 SICK = (
     *SICK,
-    Sick(  # the source shows which learning rate depends on the rank
-        evidence=replace(ITS_OWN, job=(*ITS_OWN.job, CODE)),
-        says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
-        ranks=(2,),
-        where=(
-            "rank 2 /job/train.py:40 train",
-            "rank 2 /job/train.py:61 train",
-            "rank 0 /job/train.py:61 train",
-            "rank 1 /job/train.py:61 train",
-            "rank 3 /job/train.py:61 train",
-        ),
-        measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
-    ),
-    Sick(  # of the function of the step another line is known, and of another function
-        evidence=replace(ITS_OWN, job=(*ITS_OWN.job, NEARBY)),
-        says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
-        ranks=(2,),
-        where=(
-            "rank 2 /job/train.py:40 train",
-            "rank 2 /job/train.py:61 train",
-            "rank 0 /job/train.py:61 train",
-            "rank 1 /job/train.py:61 train",
-            "rank 3 /job/train.py:61 train",
-        ),
-        measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
+    *(
+        # the source shows which learning rate depends on the rank: at the step's line, or at another line of its function
+        Sick(
+            evidence=replace(ITS_OWN, job=(*ITS_OWN.job, code)),
+            says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
+            ranks=(2,),
+            where=(
+                "rank 2 /job/train.py:40 train",
+                "rank 2 /job/train.py:61 train",
+                "rank 0 /job/train.py:61 train",
+                "rank 1 /job/train.py:61 train",
+                "rank 3 /job/train.py:61 train",
+            ),
+            measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
+        )
+        for code in (CODE, NEARBY)
     ),
 )
 HEALTHY = (found(),)
