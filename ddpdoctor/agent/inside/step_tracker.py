@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import socket
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from .ddp_models import Models, WrappedModel
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
+from .evaluation_forwards import EvaluationForwards
 from .forward_hook import ForwardHook
 from .gradients import GradientHooks
 from .integrity import IntegrityLog, versions
@@ -61,10 +61,6 @@ from .weight_averaging import WeightAveraging
 from .write_watch import WriteWatch
 
 MOST_READ_BYTES = 1 << 24  # of weights, after each line of the user's where writes are looked for: some milliseconds
-
-
-ForwardInEvaluation = tuple["weakref.ref[Any]", int, "SourceLine | None"]
-"""A forward of a wrapper in evaluation mode, with gradients: the wrapper, the number of samples, and the line."""
 
 
 class StepTracker:
@@ -108,9 +104,7 @@ class StepTracker:
         self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights_now)
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
-        self._evaluates: ForwardInEvaluation | None = None
-        # those that a backward followed, since the last step
-        self._trained_in_evaluation: list[ForwardInEvaluation] = []
+        self._in_evaluation = EvaluationForwards()
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
@@ -178,10 +172,9 @@ class StepTracker:
         if not torch.is_grad_enabled():
             return
         if not ddp.training:
-            self._evaluates = weakref.ref(ddp), _samples(inputs), user_line()
+            self._in_evaluation.forward(ddp, _samples(inputs), user_line())
             return
-        self._evaluates = None
-        self._trained_in_evaluation.clear()
+        self._in_evaluation.trains_otherwise()
         model = self._forward_of(ddp)
         if not self._audited:
             if model is not None and not self._probe.every:
@@ -218,12 +211,10 @@ class StepTracker:
 
     def _train_in_evaluation(self) -> None:
         """An optimizer steps after backwards that came from forwards in evaluation mode alone: these trained."""
-        forwards, self._trained_in_evaluation = self._trained_in_evaluation, []
+        forwards = self._in_evaluation.take()
         if self._open and self._wrapped_forwards:
             return
-        for called, samples, line in forwards:
-            if (ddp := called()) is None:
-                continue
+        for ddp, samples, line in forwards:
             self._look_at_modes(self._forward_of(ddp))
             if self._audited:
                 before = self._window.backward
@@ -268,9 +259,7 @@ class StepTracker:
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
-        if self._evaluates is not None:
-            self._trained_in_evaluation.append(self._evaluates)
-            self._evaluates = None
+        self._in_evaluation.backward()
         if self._is_replay:
             self._close_up.settle()
         if not (self._open or self._models.count):  # the user averages gradients in some other way
@@ -306,7 +295,7 @@ class StepTracker:
         if self._recomputation.is_running:
             return
         if not self._depth:
-            if self._trained_in_evaluation:
+            if self._in_evaluation.with_backward:
                 self._train_in_evaluation()
             in_window = self._open and self._wrapped_forwards > 0
             self._steps_wrapped = in_window or self._models.are_stepped_by(optimizer)
