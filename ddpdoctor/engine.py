@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 import traceback
@@ -214,6 +215,20 @@ def all_checks() -> tuple[Check, ...]:
 def all_rules() -> tuple[Rule, ...]:
     """Every rule in the package, in order of code."""
     return tuple(check.rule for check in all_checks())
+
+
+def rule_called(word: str) -> Rule | None:
+    """The rule with this code or name, in either case; None where there is none."""
+    return next((rule for rule in all_rules() if word.upper() == rule.code or word.lower() == rule.name), None)
+
+
+def nearest_name(word: str) -> str:
+    """The code or the name of a rule that is most like a word; empty where none is like it."""
+    codes, names = [rule.code for rule in all_rules()], [rule.name for rule in all_rules()]
+    near = difflib.get_close_matches(word.upper(), codes, n=1) or difflib.get_close_matches(
+        word.lower(), names, n=1, cutoff=0.5
+    )
+    return near[0] if near else ""
 
 
 @cache

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.engine import all_rules, nearest_name, rule_called
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Rule
 
@@ -26,10 +25,10 @@ def find_rule(word: str) -> Rule:
     Raises:
         UsageError: there is none; the nearest one is suggested.
     """
-    for rule in all_rules():
-        if word.upper() == rule.code or word.lower() == rule.name:
-            return rule
-    raise _unknown(word)
+    found = rule_called(word)
+    if found is None:
+        raise _unknown(word)
+    return found
 
 
 def _parse(word: str) -> str:
@@ -40,9 +39,6 @@ def _parse(word: str) -> str:
 
 
 def _unknown(word: str) -> UsageError:
-    names = {rule.code: rule.code for rule in all_rules()} | {rule.name: rule.code for rule in all_rules()}
-    near = difflib.get_close_matches(word.upper(), names, n=1, cutoff=0.6) or difflib.get_close_matches(
-        word.lower(), names, n=1, cutoff=0.5
-    )
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = nearest_name(word)
+    hint = f"did you mean {near}? " if near else ""
     return UsageError(f"{word!r} is not a code or name of a finding", hint=f"{hint}`ddpdoctor checks` lists them all")

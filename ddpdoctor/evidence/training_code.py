@@ -394,7 +394,9 @@ class Remark:
     file: str
     """The file it stands in."""
     line: int
-    """The line that it silences."""
+    """The line that it stands on."""
+    about: tuple[int, int]
+    """The first and the last line of the statement whose findings it silences."""
     codes: tuple[str, ...]
     """The codes that it names; empty for all."""
 

@@ -20,6 +20,7 @@ from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.shell import ShellUnreadable, read_script
+from ddpdoctor.source.statement_lines import comments_of_manifest, comments_of_shell
 from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".pbs", ".lsf")
@@ -70,11 +71,13 @@ def read_scripts(files: Iterable[tuple[Path, bool]]) -> ReadScripts:
     for path, named in files:
         with _reason_kept(path, unreadable, named=named):
             text = _text(path)
-            remarks += remarks_in(text, _here(path))
             if path.suffix in MANIFEST_SUFFIXES:
-                manifests += read_manifests(str(path), text) if named or may_train(text) else ()
+                if named or may_train(text):
+                    manifests += read_manifests(str(path), text)
+                    remarks += remarks_in(text, _here(path), comments_of_manifest)
             else:
                 scripts.append(read_script(str(path), text, at_hand.beside(path)))
+                remarks += remarks_in(text, _here(path), comments_of_shell)
                 programs += _programs(path, text)
     found = ScriptFiles(
         scripts=tuple(scripts),

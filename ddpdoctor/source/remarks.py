@@ -1,25 +1,31 @@
-"""Comments that silence findings: `# ddpdoctor: ignore[DDP711] reason`, on the line or alone on the line before it."""
+"""Comments that silence findings: `# ddpdoctor: ignore[DDP711] reason`, on a line of the statement or alone above it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ddpdoctor.evidence.training_code import Remark
+from ddpdoctor.source.statement_lines import Comment
 
-_REMARK = re.compile(r"#\s*ddpdoctor:\s*ignore(?: ?\[([^\]]{0,200})|\(([^)]{0,200}))?")
-"""Codes stand in brackets; round ones right behind the word are taken for these, so that a slip does not silence all codes."""
+_REMARK = re.compile(
+    r"#\s{0,20}ddpdoctor:\s{0,20}ignore(?![\w-])"
+    r"(?: ?\[([^\]]{0,200})|\(([^)]{0,200})|[:=]?\s{0,20}((?:DDP\d{3}\b[,\s]{0,20}){1,20}))?",
+    re.IGNORECASE,
+)
+"""Codes stand in brackets; round ones right behind the word, or none, are a slip that does not silence all codes."""
 
 
-def remarks_in(text: str, place: Callable[[int], tuple[str, int]]) -> Iterator[Remark]:
+def remarks_in(
+    text: str, place: Callable[[int], tuple[str, int]], comments: Callable[[str], Sequence[Comment]]
+) -> Iterator[Remark]:
     """Every such comment; `place` gives the file and line that people see for a line of the text."""
-    if "ddpdoctor:" not in text:
+    if "ddpdoctor:" not in text.lower():
         return
-    lines = text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        if match := _REMARK.search(line):
-            alone = line.lstrip().startswith("#")
-            after = (at for at in range(number + 1, len(lines) + 1) if lines[at - 1].strip())
-            file, shown = place(next(after, number) if alone else number)
-            codes = tuple(code.strip() for code in (match[1] or match[2] or "").split(",") if code.strip())
-            yield Remark(file=file, line=shown, codes=codes)
+    for comment in comments(text):
+        file, line = place(comment.line)
+        first, last = (place(at) for at in comment.about)
+        about = (first[1], last[1]) if first[0] == file else (line, line)  # not the next cell's
+        for match in _REMARK.finditer(comment.text):
+            codes = re.split(r"[,\s]+", match[1] or match[2] or match[3] or "")
+            yield Remark(file=file, line=line, about=about, codes=tuple(filter(None, codes)))

@@ -76,7 +76,7 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def _tree(text: str) -> Node:
+def parsed_shell(text: str) -> Node:
     """The syntax tree of a text.
 
     Raises:
@@ -94,7 +94,7 @@ def read_script(path: str, text: str, other: Callable[[str], str | None] = lambd
     Raises:
         ShellUnreadable: the parser is not installed, or the text is no script that a person writes.
     """
-    root = _tree(text)
+    root = parsed_shell(text)
     reader = _Reader(other=other)
     comments = [(_text(node), node.start_point[0] + 1) for node in root.named_children if node.type == "comment"]
     scheduler, options = batch_options(comments)
@@ -118,7 +118,7 @@ def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setti
         ShellUnreadable: the parser is not installed, or the text is no script that a person writes.
     """
     reader = _Reader(first_line=line)
-    reader.run(_tree(text))
+    reader.run(parsed_shell(text))
     reader.uncalled()
     return tuple(reader.commands), tuple(reader.settings)
 
@@ -338,7 +338,7 @@ class _Reader:
             for name in BATCH_SHELL if around else ():
                 self.variables.forget(name)
         with contextlib.suppress(ShellUnreadable):
-            self.run(_tree(text))
+            self.run(parsed_shell(text))
         if words[0] in _SOURCES:
             self.texts, self.called_in, _, _, self.depth = before
         else:
@@ -388,7 +388,7 @@ class _Reader:
             for name in BATCH_SHELL:
                 inner.variables.forget(name)
         with contextlib.suppress(ShellUnreadable):
-            inner.run(_tree(source))
+            inner.run(parsed_shell(source))
         self.called |= inner.called
 
     def _assign(self, node: Node, *, only_for_command: bool = False) -> None:

@@ -24,6 +24,7 @@ from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
+from ddpdoctor.source.statement_lines import comments_of_python
 from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import DEEPEST, FRAMES, Values
@@ -225,7 +226,7 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
 
 
 def _remarks(source: Source) -> tuple[Remark, ...]:
-    return tuple(remarks_in(source.text, source.place))
+    return tuple(remarks_in(source.text, source.place, comments_of_python))
 
 
 def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool, root: bool) -> Module:

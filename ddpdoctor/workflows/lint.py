@@ -9,7 +9,6 @@ from pathlib import Path
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.model import Finding, Report
 from ddpdoctor.secrets import redact_text
 from ddpdoctor.source.launch_script_files import read_scripts, script_files
@@ -17,6 +16,7 @@ from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import python_files, without_gc
 from ddpdoctor.workflows.lint_baseline import without_known
 from ddpdoctor.workflows.lint_config import LintConfig
+from ddpdoctor.workflows.lint_silenced import without_silenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,10 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     report = diagnose(evidence, select=select, ignore=ignore)
     findings = [_redacted(finding) for finding in report.findings]
     remarks = [remark for module in reading.code.modules for remark in module.remarks]
-    kept, notes = _without_silenced(findings, [*remarks, *scripts.files.remarks], complete=not select and not ignore)
+    looked = frozenset(outcome.rule.code for outcome in report.ran)
+    kept, notes = without_silenced(
+        findings, [*remarks, *scripts.files.remarks], looked, complete=not select and not ignore
+    )
     kept = [each for each in kept if not (each.where and config.ignored(each.code, each.where[0].file))]
     if options.baseline is not None:
         kept, known, gone = without_known(kept, options.baseline)
@@ -111,31 +114,3 @@ def _redacted(finding: Finding) -> Finding:
         details=tuple(redact_text(detail) for detail in finding.details),
         remedy=redact_text(finding.remedy),
     )
-
-
-def _without_silenced(
-    findings: list[Finding], remarks: list[Remark], *, complete: bool
-) -> tuple[list[Finding], list[str]]:
-    """The findings that no comment silences, and a note for each comment that silences nothing."""
-    used: set[Remark] = set()
-    kept = []
-    for finding in findings:
-        silencing = [remark for remark in remarks if _silences(remark, finding)]
-        used.update(silencing)
-        if not silencing:
-            kept.append(finding)
-    return kept, list(_unused(remarks, used)) if complete else []
-
-
-def _silences(remark: Remark, finding: Finding) -> bool:
-    named = {code.upper() for code in remark.codes}
-    if named and not named & {finding.code, finding.rule.name.upper()}:
-        return False
-    return any((where.file, where.line) == (remark.file, remark.line) for where in finding.where[:1])
-
-
-def _unused(remarks: list[Remark], used: set[Remark]) -> Iterator[str]:
-    for remark in remarks:
-        if remark not in used:
-            codes = f"[{', '.join(remark.codes)}]" if remark.codes else ""
-            yield f"{remark.file}:{remark.line}: `ddpdoctor: ignore{codes}` silences nothing"

@@ -124,4 +124,4 @@ def test_a_comment_silences_a_finding_of_a_script(project: Path, capfd: pytest.C
     assert found(project, capfd, "--select", "DDP760") == []
     script.write_text("# ddpdoctor: ignore[DDP760]\ntorchrun train.py\n")
     cli.run(["lint", str(script)])
-    assert f"note: {script}:2: `ddpdoctor: ignore[DDP760]` silences nothing" in capfd.readouterr().out
+    assert f"note: {script}:1: `ddpdoctor: ignore[DDP760]` silences nothing" in capfd.readouterr().out
