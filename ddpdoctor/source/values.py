@@ -174,11 +174,12 @@ class Values:
             if definitions and (scope is at.scope or not scope.is_class):
                 possible, always = reaching(reached(self, definitions, scope), order, block)
                 unknown: list[ast.expr | None] = []
+                in_order = max((one.order for one in possible if one.form == "sorted"), default=-1)
                 for definition in possible:
                     given = self.defined(key, definition, scope)
                     if not given and definition.form == "assign" and not definition.index:
                         unknown.append(definition.value)
-                    if any(later.form == "sorted" and later.order > definition.order for later in possible):
+                    if in_order > definition.order:
                         given = tuple(one for one in given if one.kind is not Kind.UNORDERED)
                     found += given
                 found += or_unknown(found, unknown)

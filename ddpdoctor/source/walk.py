@@ -215,7 +215,7 @@ class _Walker:
             switched = call.args[0] if call.args else ast.copy_location(ast.Constant(value=True), call)
             to = Definition(order, self.block, switched, "assign", line=call.lineno)
             self.define(f"{owner}.requires_grad", to)
-        if owner and method in _CHANGES_ITS_OBJECT:
+        if owner and method in _CHANGES_ITS_OBJECT and (call.args or call.keywords):
             given = call.args[0] if call.args else None
             self.define(owner, Definition(order, self.block, given, "change", kills=False, line=call.lineno))
 

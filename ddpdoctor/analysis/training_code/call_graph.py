@@ -49,6 +49,8 @@ class CallGraph:
     code: TrainingCode
     backwards: dict[tuple[str, int], Held | None] = field(default_factory=dict)
     """By function and depth of the search, the backward that it makes for certain, where `backward_in` was asked."""
+    averages: dict[str, list[Call]] = field(default_factory=dict)
+    """By function, the calls that may average gradients by hand, where `reduces_by_hand` was asked."""
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)
     _near: dict[tuple[int, str], list[tuple[Function, Call]]] = field(default_factory=dict)

@@ -85,15 +85,20 @@ def reduces_gradients(graph: CallGraph, call: Call) -> bool:
 
 def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> bool:
     """Whether the step averages gradients, or may do so, in a collective of its own after the backward."""
-    for call in function.calls:
-        if call.order <= backward.order or backward.loops[-1:] != call.loops[: len(backward.loops)][-1:]:
-            continue
-        reached = graph.leads_to_collective(call)
-        if reached is not None and not reached.call.name.endswith("barrier") and not _is_of_figure(reached.call):
-            return True
-        if call.target and any(graph.may_make(call.target, name) for name in _REDUCE):
-            return True
-    return False
+    if function.id not in graph.averages:
+        graph.averages[function.id] = [call for call in function.calls if _may_average(graph, call)]
+    return any(
+        call.order > backward.order and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]
+        for call in graph.averages[function.id]
+    )
+
+
+def _may_average(graph: CallGraph, call: Call) -> bool:
+    """Whether a call leads to a collective that may be one of gradients."""
+    reached = graph.leads_to_collective(call)
+    if reached is not None and not reached.call.name.endswith("barrier") and not _is_of_figure(reached.call):
+        return True
+    return bool(call.target) and any(graph.may_make(call.target, name) for name in _REDUCE)
 
 
 def _is_of_figure(call: Call) -> bool:
