@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
@@ -26,7 +27,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
         loss = loss_of(graph, backward)
-        if loss is None or not _steps(function):
+        if loss is None or not graph.once(("steps", function.id), partial(_steps, function)):
             continue
         forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
         if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):

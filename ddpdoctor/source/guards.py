@@ -53,14 +53,8 @@ class Guards:
             inner = chain[number + 1] if number + 1 < len(chain) else None
             before = bisect_left(at.ended, order, key=itemgetter(0))
             for _, ended in at.ended[max(0, before - MOST_EXITS) : before]:
-                if (
-                    ended is not inner
-                    and ended.form in {"if", "else", "case"}
-                    and not is_dead(self.values, ended, scope)
-                ):
-                    guard = self._of(ended, scope, after=True)
-                    if guard is not None and (guard.by_rank or guard.by_local):
-                        found.append(guard)
+                if ended is not inner and (guard := self._of(ended, scope, after=True)) is not None:
+                    found.append(guard)
         return tuple(found)
 
     def uncalled(self, block: Block, scope: Scope) -> Guard | None:
@@ -71,8 +65,15 @@ class Guards:
     def _of(self, block: Block, scope: Scope, *, after: bool = False) -> Guard | None:
         key = (id(block) * 2 + after, id(self.values.context_in(scope)))
         if key not in self._made:
-            self._made[key] = self._new(block, scope, after=after)
+            self._made[key] = self._behind(block, scope) if after else self._new(block, scope, after=False)
         return self._made[key]
+
+    def _behind(self, ended: Block, scope: Scope) -> Guard | None:
+        """The test that some ranks leave by at the end of a block: it decides about what comes behind the block."""
+        if ended.form not in {"if", "else", "case"} or is_dead(self.values, ended, scope):
+            return None
+        guard = self._new(ended, scope, after=True)
+        return guard if guard is not None and (guard.by_rank or guard.by_local) else None
 
     def _new(self, block: Block, scope: Scope, *, after: bool) -> Guard | None:
         test = block.test if block.test is not None else getattr(block.node, "test", None)

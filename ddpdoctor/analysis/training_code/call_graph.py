@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
+from typing import Any, TypeVar
 
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard, unconditional
@@ -24,6 +25,7 @@ from ddpdoctor.evidence.training_code import (
 )
 
 DEEPEST = 6
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,16 @@ class CallGraph:
     """The facts, and the questions that rules ask about them."""
 
     code: TrainingCode
-    backwards: dict[tuple[str, int], Held | None] = field(default_factory=dict)
-    """By function and depth of the search, the backward that it makes for certain, where `backward_in` was asked."""
-    averages: dict[str, list[Call]] = field(default_factory=dict)
-    """By function, the calls that may average gradients by hand, where `reduces_by_hand` was asked."""
+    _known: dict[Hashable, Any] = field(default_factory=dict)
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)
-    _near: dict[tuple[int, str], list[tuple[Function, Call]]] = field(default_factory=dict)
+
+    def once(self, key: Hashable, find: Callable[[], T]) -> T:
+        """What `find` gives, sought once for a key: the name of the question, and what it is about."""
+        if key not in self._known:
+            self._known[key] = find()
+        found: T = self._known[key]
+        return found
 
     @cached_property
     def functions(self) -> dict[str, Function]:
@@ -185,10 +190,10 @@ class CallGraph:
         """Every call for one of these purposes in the programs that a function belongs to."""
         files = self.files_near(function)
         for purpose in does:
-            key = (id(files), purpose)
-            if key not in self._near:
-                self._near[key] = [pair for pair in self.calls(purpose) if pair[0].id.partition("::")[0] in files]
-            yield from self._near[key]
+            yield from self.once(("near", id(files), purpose), partial(self._calls_in_files, files, purpose))
+
+    def _calls_in_files(self, files: frozenset[str], purpose: str) -> list[tuple[Function, Call]]:
+        return [pair for pair in self.calls(purpose) if pair[0].id.partition("::")[0] in files]
 
     def calls_in(self, program: Program, first: str, *others: str) -> Iterator[tuple[Function, Call]]:
         """The calls for these purposes in a program, file by file, as they are written."""

@@ -85,11 +85,12 @@ def reduces_gradients(graph: CallGraph, call: Call) -> bool:
 
 def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> bool:
     """Whether the step averages gradients, or may do so, in a collective of its own after the backward."""
-    if function.id not in graph.averages:
-        graph.averages[function.id] = [call for call in function.calls if _may_average(graph, call)]
+    averages = graph.once(
+        ("averages", function.id), lambda: [call for call in function.calls if _may_average(graph, call)]
+    )
     return any(
         call.order > backward.order and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]
-        for call in graph.averages[function.id]
+        for call in averages
     )
 
 
@@ -120,10 +121,7 @@ def backward_in(graph: CallGraph, function_id: str, depth: int = 3) -> Held | No
     function = graph.functions.get(function_id) if depth else None
     if function is None or function.guards:
         return None
-    key = function_id, depth
-    if key not in graph.backwards:
-        graph.backwards[key] = next(_backwards(graph, function, depth), None)
-    return graph.backwards[key]
+    return graph.once(("backward", function_id, depth), lambda: next(_backwards(graph, function, depth), None))
 
 
 def _backwards(graph: CallGraph, function: Function, depth: int) -> Iterator[Held]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, trains
 from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
@@ -20,7 +22,9 @@ def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | No
             continue
         drawn = origin.note == "draw" and drawn_apart(graph, function, _generator(origin))
         return origin if drawn or origin.note in _OWN else None
-    return next((origin for origin in local if _of_this_rank(graph, origin)), None)
+    return next(
+        (one for one in local if graph.once(("own", one.made, one.note), partial(_of_this_rank, graph, one))), None
+    )
 
 
 def _is_alike(value: Value, origin: Origin) -> bool:
