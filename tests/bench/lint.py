@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.training_programs import GOOD
@@ -22,15 +23,36 @@ FILES, LINES = 1000, 300
 SECONDS = 10.0
 ONE_FILE_SECONDS = 2.0
 _HEAD = "import torch.distributed as dist\ndist.init_process_group('nccl')\nrank = dist.get_rank()\n"
-GENERATED = {
-    "calls.py": "model = DistributedDataParallel(net)\n"
-    + "".join(f"loss = model(x{i})\nloss.backward()\nopt.step()\n" for i in range(7000)),
-    "tests.py": "def main(x):\n" + "".join(f"  if rank == {i}:\n    x = {i}\n" for i in range(8000)),
-    "exits.py": "def main(loader):\n  for x in loader:\n"
-    + "".join(f"    loss = model(x)\n    if loss > {i}:\n      continue\n    loss.backward()\n" for i in range(4000)),
-    "names.py": "v0 = rank\n" + "".join(f"v{i + 1} = g(v{i})\n" for i in range(20000)),
-    "table.py": "D = {" + ", ".join(f"'k{i}': [rank, {i}]" for i in range(40000)) + "}\n",
-}
+_TURNS = "def main(loader):\n  for x in loader:\n"
+GENERATED: dict[str, tuple[int, Callable[[int], str]]] = {
+    "calls.py": (
+        7000,
+        lambda many: (
+            "model = DistributedDataParallel(net)\n"
+            + "".join(f"loss = model(x{i})\nloss.backward()\nopt.step()\n" for i in range(many))
+        ),
+    ),
+    "tests.py": (
+        8000,
+        lambda many: "def main(x):\n" + "".join(f"  if rank == {i}:\n    x = {i}\n" for i in range(many)),
+    ),
+    "exits.py": (
+        4000,
+        lambda many: (
+            _TURNS
+            + "".join(
+                f"    loss = model(x)\n    if loss > {i}:\n      continue\n    loss.backward()\n" for i in range(many)
+            )
+        ),
+    ),
+    "names.py": (20000, lambda many: "v0 = rank\n" + "".join(f"v{i + 1} = g(v{i})\n" for i in range(many))),
+    "table.py": (40000, lambda many: "D = {" + ", ".join(f"'k{i}': [rank, {i}]" for i in range(many)) + "}\n"),
+}  # how many parts, and the program of so many
+
+
+def generated(name: str, many: int) -> str:
+    """A program of generated code with so many equal parts."""
+    return _HEAD + GENERATED[name][1](many)
 
 
 def main() -> int:
@@ -89,7 +111,7 @@ def _generated(name: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         empty, full = Path(folder) / "empty.py", Path(folder) / name
         empty.write_text("x = 1\n")
-        full.write_text(_HEAD + GENERATED[name])
+        full.write_text(generated(name, GENERATED[name][0]))
         return _lint(full)[1] - _lint(empty)[1]
 
 
