@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Finding, Report
 from ddpdoctor.secrets import redact_text
 from ddpdoctor.source.launch_script_files import read_scripts, script_files
+from ddpdoctor.source.notebooks import file_and_cell
 from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import python_files, without_gc
 from ddpdoctor.workflows.lint_baseline import without_known
@@ -70,17 +72,17 @@ def joined(report: Report, linted: Report) -> Report:
 
 def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     config = options.config
-    named = {*paths}
-    scripts = read_scripts([(path, own) for path, own in script_files(paths) if own or not config.excluded(path)])
+    wanted = _Wanted(config, paths)
+    scripts = read_scripts([(path, own) for path, own in script_files(paths) if own or wanted(path)])
     files = scripts.files if scripts.files.scripts or scripts.files.manifests else None
-    reading = read_training_code([path for path in python_files(paths) if path in named or not config.excluded(path)])
+    reading = read_training_code([path for path in python_files(paths) if wanted(path)])
     unread = [f"{file} was passed over: {reason}" for file, reason in (*scripts.unreadable, *reading.unreadable)]
     nothing = files is None and not reading.code.modules
     evidence = Evidence(
         job=tuple(fact for fact in (files, reading.code if reading.code.modules else None) if fact is not None),
         launched=False,
         notes=() if nothing else tuple(unread),
-        undecided=(*unread, f"{', '.join(map(str, paths))}: no launch script and no Python that could be read")
+        undecided=(*unread, f"{', '.join(map(str, paths))}: no launch script and no Python that could be read{wanted}")
         if nothing
         else (),
     )
@@ -92,11 +94,36 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     kept, notes = without_silenced(
         findings, [*remarks, *scripts.files.remarks], looked, complete=not select and not ignore
     )
-    kept = [each for each in kept if not (each.where and config.ignored(each.code, each.where[0].file))]
+    kept = [each for each in kept if not each.where or wanted.shows(each.code, each.where[0].file)]
     if options.baseline is not None:
         kept, known, gone = without_known(kept, options.baseline)
         notes += _of_baseline(options.baseline, known, gone)
     return Linted(evidence, replace(report, findings=tuple(kept), notes=(*report.notes, *notes)))
+
+
+class _Wanted:
+    """Which files are read, and which findings shown, by the configuration."""
+
+    def __init__(self, config: LintConfig, paths: Sequence[Path]) -> None:
+        self.config = config
+        self.named = frozenset(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay
+        self.left_out = 0
+
+    def __call__(self, file: Path) -> bool:
+        """Whether a file that was found is read."""
+        if Path(os.path.abspath(file)) not in self.named and self.config.excluded(file, self.named):  # noqa: PTH100
+            self.left_out += 1
+            return False
+        return True
+
+    def shows(self, code: str, place: str) -> bool:
+        """Whether a finding is shown: not where its file is excluded and was read because others import it."""
+        file = Path(file_and_cell(place)[0])
+        return not self.config.ignored(code, place) and self(file)
+
+    def __str__(self) -> str:
+        files = "file is" if self.left_out == 1 else "files are"
+        return f"; {self.left_out} {files} excluded by {self.config.folder / 'pyproject.toml'}" if self.left_out else ""
 
 
 def _of_baseline(file: Path, known: int, gone: int) -> Iterator[str]:

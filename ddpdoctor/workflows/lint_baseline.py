@@ -1,11 +1,13 @@
 """Findings of old code that `lint` leaves out: a file that names them by code, file and the text of their line.
 
-Line numbers are not part of it, so that it holds when lines move; an entry goes when its line is changed.
+Line numbers and those of cells are not part of it, so that it holds when lines move; an entry goes when its line is changed.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding
 from ddpdoctor.regular_file import MOST_SETTINGS_BYTES, read_regular
+from ddpdoctor.source import notebooks
 
 SCHEMA = "ddpdoctor.lint-baseline/1"
 _Key = tuple[str, str, str]
@@ -20,7 +23,8 @@ _Key = tuple[str, str, str]
 
 def baseline_of(findings: Iterable[Finding], folder: Path) -> str:
     """The content of a baseline file in `folder` with these findings."""
-    counts = Counter(_key(finding, folder) for finding in findings)
+    texts = _Texts()
+    counts = Counter(_key(finding, folder, texts) for finding in findings)
     entries = [
         {"code": code, "file": file, "text": text, **({"count": count} if count > 1 else {})}
         for (code, file, text), count in sorted(counts.items())
@@ -34,16 +38,25 @@ def without_known(findings: Iterable[Finding], file: Path) -> tuple[list[Finding
     Raises:
         UsageError: it cannot be read, or is no baseline file.
     """
-    left = _entries(file)
-    kept, known = [], 0
+    left, texts = _entries(file), _Texts()
+    kept: list[tuple[Finding, _Key]] = []
+    known = 0
     for finding in findings:
-        key = _key(finding, file.parent)
+        key = _key(finding, file.parent, texts)
         if left[key] > 0:
             left[key] -= 1
             known += 1
         else:
-            kept.append(finding)
-    return kept, known, sum(left.values())
+            kept.append((finding, key))
+    gone = {key for key, count in left.items() if count > 0 and key[1] and not (file.parent / key[1]).exists()}
+    new = []
+    for finding, (code, _, text) in kept:
+        before = next((key for key in sorted(gone) if (key[0], key[2]) == (code, text) and left[key] > 0), None)
+        if before is None:
+            new.append(finding)
+        else:
+            left[before] -= 1
+    return new, known + len(kept) - len(new), sum(left.values())
 
 
 def _entries(file: Path) -> Counter[_Key]:
@@ -58,7 +71,7 @@ def _entries(file: Path) -> Counter[_Key]:
     try:
         known = document["schema"] == SCHEMA
         for entry in document["findings"]:
-            counts[str(entry["code"]), str(entry["file"]), str(entry["text"])] += int(entry.get("count", 1))
+            counts[str(entry["code"]), str(entry["file"]), str(entry["text"])] += max(0, int(entry.get("count", 1)))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):  # a count may be infinite
         known = False
     if not known:
@@ -66,14 +79,38 @@ def _entries(file: Path) -> Counter[_Key]:
     return counts
 
 
-def _key(finding: Finding, folder: Path) -> _Key:
+class _Texts:
+    """The lines of files, each file read once."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, list[str]] = {}
+
+    def line(self, place: str, number: int) -> str | None:
+        """A line of a file, or of a cell that a finding names; None where there is none."""
+        if place not in self.read:
+            self.read[place] = self._lines(place)
+        lines = self.read[place]
+        return lines[number - 1].strip() if 0 < number <= len(lines) else None
+
+    @staticmethod
+    def _lines(place: str) -> list[str]:
+        file, cell = notebooks.file_and_cell(place)
+        try:
+            data = read_regular(Path(file))
+            if not cell:
+                return re.split(r"\r\n|\r|\n", data.decode(errors="replace"))
+            cells = notebooks.code_cells(data.decode(notebooks.encoding_of(data), "surrogatepass"))
+        except (OSError, ValueError, RecursionError):
+            return []
+        return next((each.source.split("\n") for each in cells if each.number == cell), [])
+
+
+def _key(finding: Finding, folder: Path, texts: _Texts) -> _Key:
     if not finding.where:
         return finding.code, "", finding.message
     first = finding.where[0]
-    path = Path(first.file)
-    try:
-        text = read_regular(path).decode(errors="replace").splitlines()[first.line - 1].strip()
-    except (OSError, IndexError):  # a cell of a notebook
-        text = finding.message
-    absolute, base = path.absolute(), folder.absolute()
-    return finding.code, (absolute.relative_to(base) if absolute.is_relative_to(base) else absolute).as_posix(), text
+    text = texts.line(first.file, first.line)
+    file = os.path.abspath(notebooks.file_and_cell(first.file)[0])  # noqa: PTH100 - links stay, `..` goes
+    base = os.path.abspath(folder)  # noqa: PTH100
+    inner = os.path.relpath(file, base) if file.startswith(base.rstrip("/") + "/") else file
+    return finding.code, inner, text if text is not None else finding.message

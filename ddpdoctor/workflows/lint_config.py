@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.source import pyproject
 from ddpdoctor.source.notebooks import file_and_cell
 
+MOST_DEEP = 5  # of `**/` in one pattern
 _KEYS = ("select", "ignore", "exclude", "per-file-ignores", "baseline")
 
 
@@ -33,9 +36,9 @@ class LintConfig:
     baseline: Path | None = None
     """The baseline file; None where there is none."""
 
-    def excluded(self, file: Path) -> bool:
-        """Whether a file, or a folder that it is in, matches a pattern of `exclude`."""
-        return any(_matches(self.folder, file, pattern) for pattern in self.exclude)
+    def excluded(self, file: Path, named: Collection[Path] = ()) -> bool:
+        """Whether a file, or a folder that it is in below those that are `named`, matches a pattern of `exclude`."""
+        return any(_matches(self.folder, file, pattern, named) for pattern in self.exclude)
 
     def ignored(self, code: str, file: str) -> bool:
         """Whether findings of this code are ignored in a file."""
@@ -54,7 +57,7 @@ def config_for(paths: Sequence[Path], on_stranger: Callable[[Path], None] = lamb
     Raises:
         UsageError: the file is no TOML, or the table has an unknown key or a value of another type.
     """
-    for file, table in pyproject.tables_above(paths[0].absolute(), on_stranger):
+    for file, table in pyproject.tables_above(_absolute(paths[0]), on_stranger):
         if "lint" in table:
             return _config(file, pyproject.table_in(file, table, "lint"))
     return LintConfig()
@@ -84,7 +87,7 @@ def _config(file: Path, table: Mapping[str, Any]) -> LintConfig:
         select=_texts(place, "select", table.get("select", [])),
         ignore=_texts(place, "ignore", table.get("ignore", [])),
         exclude=_texts(place, "exclude", table.get("exclude", [])),
-        per_file_ignores={name: _texts(place, f"per-file-ignores.{name}", codes) for name, codes in ignores.items()},
+        per_file_ignores={name: _texts(place, f'per-file-ignores."{name}"', codes) for name, codes in ignores.items()},
         baseline=file.parent / baseline if baseline is not None else None,
     )
 
@@ -95,12 +98,38 @@ def _texts(place: str, key: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _matches(folder: Path, file: Path, pattern: str) -> bool:
-    """Whether a pattern matches the file or a folder above it, by its name or by its path from `folder`."""
-    absolute = file.absolute()
-    names = [absolute, *absolute.parents]
-    for each in names[: names.index(folder)] if folder in names else [absolute]:
-        path = each.relative_to(folder).as_posix() if folder in names else each.as_posix()
-        if fnmatch.fnmatch(path, pattern.rstrip("/")) or fnmatch.fnmatch(each.name, pattern.rstrip("/")):
-            return True
-    return False
+def _matches(folder: Path, file: Path, pattern: str, named: Collection[Path] = ()) -> bool:
+    """Whether a pattern matches the file or a folder above it, by its name or by its path from `folder`.
+
+    Folders that are `named`, and those above them, do not count.
+    """
+    absolute = _absolute(file)
+    inside = {_absolute(folder), *map(_absolute, named)}
+    paths = [absolute, *itertools.takewhile(lambda each: each not in inside, absolute.parents)]
+    if not named and not absolute.is_relative_to(_absolute(folder)):
+        paths = [absolute]
+    forms = _forms(pattern)
+    return any(
+        fnmatch.fnmatch(name, form) for path in paths for name in _names(path, folder, pattern) for form in forms
+    )
+
+
+def _names(path: Path, folder: Path, pattern: str) -> tuple[str, str]:
+    """The names of a path that a pattern can mean: its own, and from the folder of the file or, as the pattern, from the root."""
+    base = _absolute(folder)
+    inner = path.is_relative_to(base) and not pattern.startswith("/")
+    return path.name, (path.relative_to(base) if inner else path).as_posix()
+
+
+def _forms(pattern: str) -> list[str]:
+    """A pattern in the forms that `fnmatch` knows: `**/` stands for folders, or for none."""
+    parts = pattern.removeprefix("./").rstrip("/").split("**/")
+    if len(parts) > MOST_DEEP:
+        return ["**/".join(parts)]
+    choices = itertools.product(("**/", ""), repeat=len(parts) - 1)
+    return ["".join(itertools.chain(*itertools.zip_longest(parts, choice, fillvalue=""))) for choice in choices]
+
+
+def _absolute(path: Path) -> Path:
+    """The path from the root, without `..`; links stay."""
+    return Path(os.path.abspath(path))  # noqa: PTH100

@@ -55,6 +55,94 @@ def test_the_table_selects_ignores_and_excludes(
     assert found(project, capfd) == expected
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["./src/old", "src/old/", "**/old", "**/src/old", "src/**/old/*", "src/**/old/**/*.*", "{root}/src/old", "old"],
+)
+def test_patterns_as_people_write_them(pattern: str, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pattern = pattern.format(root=project)
+    (project / "pyproject.toml").write_text(f'[tool.ddpdoctor.lint]\nexclude = ["{pattern}"]\n')
+    assert found(project, capfd) == ["DDP711 train.py", "DDP720 train.py"]
+    (project / "pyproject.toml").write_text(f'[tool.ddpdoctor.lint]\nper-file-ignores = {{"{pattern}" = ["DDP7"]}}\n')
+    assert found(project, capfd) == ["DDP711 train.py", "DDP720 train.py"]
+
+
+def test_a_folder_that_is_named_is_read_though_it_is_excluded(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text('[tool.ddpdoctor.lint]\nexclude = ["src/old", "*.sh"]\n')
+    cli.run(["lint", str(project / "src" / "old"), "--format", "concise"])
+    assert {line.split()[1] for line in capfd.readouterr().out.splitlines()} == {"DDP711", "DDP720"}
+    assert cli.run(["lint", str(project / "src" / "old"), "--force-exclude"]) == 0
+
+
+def test_where_all_is_excluded_that_is_said(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (project / "pyproject.toml").write_text('[tool.ddpdoctor.lint]\nexclude = ["src/*"]\n')
+    assert cli.run(["lint", str(project / "src")]) == 3
+    assert f"3 files are excluded by {project / 'pyproject.toml'}" in capfd.readouterr().out
+
+
+def test_nothing_is_shown_of_an_excluded_file_that_others_import(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    device = "import os\nimport torch\n\ndef setup():\n    torch.cuda.set_device(int(os.environ['RANK']))\n"
+    (project / "src" / "old" / "device.py").write_text(device)
+    (project / "src" / "train.py").write_text(
+        SICK.replace("import os\n", "import os\nfrom old.device import setup\n").replace(
+            "def main():\n", "def main():\n    setup()\n"
+        )
+    )
+    cli.run(["lint", str(project / "src" / "train.py"), "--format", "concise"])
+    assert "old/device.py:5" in capfd.readouterr().out
+    (project / "pyproject.toml").write_text('[tool.ddpdoctor.lint]\nexclude = ["src/old"]\n')
+    cli.run(["lint", str(project / "src" / "train.py"), "--format", "concise"])
+    assert "device.py" not in capfd.readouterr().out
+
+
+def test_a_path_with_dots_in_it_is_the_same_path(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project / "pyproject.toml").write_text('[tool.ddpdoctor.lint]\nexclude = ["src/old"]\nbaseline = "lint.json"\n')
+    assert cli.run(["lint", str(project / "src"), "--write-baseline", str(project / "lint.json")]) == 0
+    capfd.readouterr()
+    monkeypatch.chdir(project / "src" / "old")
+    assert cli.run(["lint", "../../src"]) == 0
+    assert "2 findings are in the baseline" in capfd.readouterr().out
+
+
+def test_a_baseline_follows_a_file_that_is_renamed_but_not_one_that_is_copied(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file, code = project / "lint.json", project / "src" / "train.py"
+    assert cli.run(["lint", str(project / "src"), "--write-baseline", str(file)]) == 0
+    capfd.readouterr()
+    code.rename(project / "src" / "main.py")
+    assert found(project, capfd, "--baseline", str(file)) == []
+    code.write_text(SICK)
+    assert found(project, capfd, "--baseline", str(file)) == ["DDP711 main.py", "DDP720 main.py"]
+
+
+def test_a_baseline_holds_when_cells_move(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, book = project / "lint.json", project / "src" / "train.ipynb"
+    cell, text = {"cell_type": "code", "source": SICK}, {"cell_type": "markdown", "source": "# Train"}
+    book.write_text(json.dumps({"cells": [cell]}))
+    assert cli.run(["lint", str(book), "--write-baseline", str(file)]) == 0
+    book.write_text(json.dumps({"cells": [text, text, {**cell, "source": "# new\n" + SICK}]}))
+    capfd.readouterr()
+    assert cli.run(["lint", str(book), "--baseline", str(file)]) == 0
+    assert "2 findings are in the baseline" in capfd.readouterr().out
+    other = SICK.replace("set_device(rank)", 'set_device(int(os.environ["RANK"]))')
+    book.write_text(json.dumps({"cells": [{**cell, "source": other}]}))
+    assert cli.run(["lint", str(book), "--baseline", str(file)]) == 1
+
+
+def test_a_form_feed_ends_no_line_of_a_baseline(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, code = project / "lint.json", project / "src" / "train.py"
+    code.write_text(f"# \x0c \u2028\n{SICK}")
+    assert cli.run(["lint", str(code), "--write-baseline", str(file)]) == 0
+    assert "torch.cuda.set_device(rank)" in file.read_text()
+    code.write_text(SICK)
+    assert cli.run(["lint", str(code), "--baseline", str(file)]) == 0
+
+
 def test_options_replace_the_table(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "pyproject.toml").write_text('[tool.ddpdoctor.lint]\nselect = ["DDP711"]\n')
     assert found(project, capfd, "--select", "DDP76") == ["DDP760 old/job.sh"]
