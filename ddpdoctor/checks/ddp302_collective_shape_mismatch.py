@@ -22,7 +22,9 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
+from ddpdoctor.evidence.stacks import GivenSize
 from ddpdoctor.messages.collectives import FROM_TWO_THREADS, GROUP_OF_ITS_OWN, aftermath, unplaced, witnesses
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -69,15 +71,18 @@ def check(
     watchdogs: Watchdogs | None,
     calls: PerRank[CollectiveCalls] | None,
     programs: ProgramComparison | None,
+    given: PerRank[GivenSize] | None = None,
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
     Where the recorders show nothing amiss, gloo's own words: the ranks that received another amount than they expected,
     and what TORCH_DISTRIBUTED_DEBUG=DETAIL refused before it reached a recorder. Without recorders, the last words of NCCL's
-    watchdogs.
+    watchdogs, or what the source and the variables of ranks that wait at one line tell.
     """
-    if timeline is None and failures is None:
+    if timeline is None and failures is None and given is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
+    if timeline is None and given is not None:
+        yield from _by_stacks(given)
     if timeline is not None and programs is not None:
         told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
         yield from _by_recorder(programs, told)
@@ -89,6 +94,27 @@ def check(
         yield from _by_words(failures, programs, errors, watched=calls is not None)
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
+
+
+def _by_stacks(given: PerRank[GivenSize]) -> Iterator[Finding]:
+    """Ranks that wait at one line with tensors of different sizes."""
+    by_rank = {entry.rank: entry.value for entry in given}
+    sides = vote({rank: call.size for rank, call in by_rank.items()})
+    if len(sides.sides) < 2:
+        return
+    spoken = {rank: _spoken(((call.size,),)) for rank, call in by_rank.items()}
+    (first, *_), *_ = told = sides.sides if sides.tied else sides.sides[::-1]
+    rest = " and ".join(f"{group_ranks(ranks)} {spoken[ranks[0]]}" for ranks in told[1:])
+    order = (*sides.minority, *(rank for rank in sorted(by_rank) if rank not in sides.minority))
+    yield RULE.finding(
+        f"{group_ranks(told[0])} gave {by_rank[first].op} a tensor of shape {spoken[first]}, {rest}{tie_note(tied=sides.tied)}",
+        ranks=sides.minority,
+        where=[
+            Where.at(by_rank[rank].place, rank=rank, note=f"{by_rank[rank].op} of {spoken[rank]}") for rank in order
+        ],
+        details=["inferred from the source and the variables of the ranks"],
+        shapes={str(rank): spoken[rank] for rank in sorted(spoken)},
+    )
 
 
 def _refused(failures: Failures) -> Iterator[Finding]:

@@ -30,6 +30,18 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CountedLoop:
+    """The turn that a rank is in of a loop around one of its lines, where a name counts it."""
+
+    frame: int
+    """The place of that line among the lines of the user's own on the main thread's stack; 0 is the outermost."""
+    loop: int
+    """The line of the loop's head."""
+    turn: float
+    """What the name has that counts the turns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
     """Every thread of one rank at one moment."""
 
@@ -46,6 +58,8 @@ class Stacks:
     counts: tuple[str, ...] = ()
     """The numbers among the variables of the user's own functions on the main thread's stack that changed between
     two looks, by name."""
+    turns: tuple[CountedLoop, ...] = ()
+    """The turns of the loops around those of the user's own lines, where a name counts them and could be read."""
 
     @property
     def frames(self) -> Iterator[Frame]:
@@ -89,4 +103,21 @@ class GivenRoot:
     """The line of the call."""
 
 
-KINDS = {Stacks: "stacks", LoopTurn: "turn of the loop", GivenRoot: "root of a call"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSize:
+    """The size of the tensor that a rank gave to the collective in which it waits."""
+
+    op: str
+    """The function of torch.distributed: `all_reduce`."""
+    size: tuple[int, ...]
+    """By dimension."""
+    place: Frame
+    """The line of the call."""
+
+
+KINDS = {
+    Stacks: "stacks",
+    LoopTurn: "turn of the loop",
+    GivenRoot: "root of a call",
+    GivenSize: "size of a tensor",
+}

@@ -35,7 +35,8 @@ from ddpdoctor.ranks.spawned_numbers import numbered
 from ddpdoctor.ranks.stacks import Counters, addresses_of, counters_of, numbers_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
-from ddpdoctor.workflows.given_roots import with_given_roots
+from ddpdoctor.workflows.counted_loops import with_counted_loops
+from ddpdoctor.workflows.given_arguments import with_given_arguments
 
 MOST_NAMED = 16  # processes in one note
 ENDED = "every rank of the job ended before it could be looked at"
@@ -79,8 +80,9 @@ def look(job: RunningJob) -> Evidence:
         ),
         job,
     )
-    evidence = _with_turns(_with_counts(evidence, job, counted_before), job)
-    evidence = with_given_roots(evidence, job, counted_before, owner)
+    evidence = with_counted_loops(_with_counts(evidence, job, counted_before), job, counted_before)
+    evidence = _with_turns(evidence, job)
+    evidence = with_given_arguments(evidence, job, counted_before, owner)
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
     return replace(
         evidence,

@@ -5,7 +5,8 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
-from tests.checks import Sick
+from ddpdoctor.evidence.stacks import GivenSize
+from tests.checks import Sick, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
 from tests.hangs import TORCH
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
@@ -13,6 +14,7 @@ from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
 LONG = Did("all_reduce", sizes=((20,),))
 WIDE = Did("all_reduce", sizes=((2, 6),))
 TALL = Did("all_reduce", sizes=((3, 4),))
+GAVE_10 = GivenSize(op="all_reduce", size=(10, 10), place=Frame(file="/home/me/job/train.py", line=70, function="log"))
 
 
 def gathers(own: int, sizes: tuple[int, ...]) -> list[Did]:
@@ -188,8 +190,23 @@ SICK = (
         where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in range(3)),
         measured={"seq": 5, "group": "default", "shapes": {"0": "[20]", "1": "[2, 6]", "2": "[2, 6]"}, "more": 1},
     ),
+    Sick(  # told by stacks alone
+        evidence=ranks(GAVE_10, GAVE_10, replace(GAVE_10, size=(11, 11))),
+        says="rank 2 gave all_reduce a tensor of shape [11, 11], ranks 0-1 [10, 10]",
+        ranks=(2,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:70 log" for rank in (2, 0, 1)),
+        measured={"shapes": {"0": "[10, 10]", "1": "[10, 10]", "2": "[11, 11]"}},
+    ),
+    Sick(
+        evidence=ranks(GAVE_10, replace(GAVE_10, size=(10,))),
+        says="rank 0 gave all_reduce a tensor of shape [10, 10], rank 1 [10]; no majority: either side may be at fault",
+        ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:70 log", "rank 1 /home/me/job/train.py:70 log"),
+        measured={"shapes": {"0": "[10, 10]", "1": "[10]"}},
+    ),
 )
 HEALTHY = (
+    ranks(GAVE_10, GAVE_10),
     flights([WIDE, STEP], [WIDE, STEP]),
     flights(gathers(4, (4, 6)), gathers(6, (4, 6))),
     flights(stacked(4, world=2), gathered_by_the_killed(4, world=2)),

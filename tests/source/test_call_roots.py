@@ -27,7 +27,8 @@ def read(folder: Path, text: str, op: str = "broadcast") -> tuple[list[int | Non
         ("src=rank", [0, 1, 2]),
         ("group_src=(dist.get_rank() + 1) % world", [1, 2, 0]),
         ("src=world - 1 if rank > 0 else rank // 0", [None, 2, 2]),
-        ("src=rank * world", [None] * 3),
+        ("src=rank * world % 3", [0, 0, 0]),
+        ("src=rank**world", [None] * 3),
         ("src=first", [None] * 3),
     ],
 )

@@ -15,6 +15,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     tells_ranks_apart,
 )
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
+from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, POINT_TO_POINT, Activity
@@ -113,7 +114,12 @@ def derive(
     if len(sides) != 2:
         raise SkipCheck("the ranks wait in one place, or in more than two")
     votes = vote_of(sides)
-    minority, majority, comparison = seen_from_minority(votes.sides[1], votes.sides[0], ways, code, tied=votes.tied)
+    by_stack = {entry.rank: entry.value for entry in stacks}
+    odd, usual = votes.sides[1], votes.sides[0]
+    together = all(in_one_turn(by_stack[one], by_stack[other], code) for one in odd for other in usual)
+    minority, majority, comparison = seen_from_minority(
+        odd, usual, ways, code, tied=votes.tied, further=() if together else None
+    )
     cause = cause_of(comparison, by_rank[minority[0]].operation, by_rank[majority[0]].operation)
     past = {Relation.PAST: minority, Relation.WITHIN: majority}.get(comparison.relation, ())
     if past and not _holds_all(by_rank[past[0]]):

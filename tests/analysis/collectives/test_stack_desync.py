@@ -12,7 +12,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
-from ddpdoctor.evidence.stacks import LoopTurn
+from ddpdoctor.evidence.stacks import CountedLoop, LoopTurn
 from ddpdoctor.source.context import source_of
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
@@ -193,3 +193,27 @@ def test_branches_with_groups_of_their_own_are_no_mismatch(tmp_path: Path) -> No
     assert not found("dist.all_reduce(x, group=groups[0])", "dist.all_gather(out, x, group=groups[1])")
     assert not found("dist.all_reduce(x)", "dist.all_gather(out, x, stage)")
     assert not found("all_reduce(x, tp_group)", "dist.all_gather(out, x)")
+
+
+@pytest.mark.parametrize(("turns", "blamed"), [((7, 7, 7), (1,)), ((7, 8, 7), None)])
+def test_a_condition_in_a_function_tells_which_ranks_in_one_turn_left_its_call_out(
+    tmp_path: Path, turns: tuple[int, ...], blamed: tuple[int, ...] | None
+) -> None:
+    """In another turn the rank in backward may have made the call in the one before."""
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def forward(x):\n    if len(x):\n        dist.all_reduce(load)\n"
+        "def main():\n    for step in range(40):\n        out = forward(x)\n        out.backward()\n"
+    )
+    inside, outside, backward = (
+        Frame(file=str(path), line=line, function=name) for line, name in ((3, "forward"), (6, "main"), (7, "main"))
+    )
+    reduces = Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3000, function="all_reduce")
+    frames = [(reduces, inside, outside), (*IN_BACKWARD[:3], backward), (reduces, inside, outside)]
+    ranks = []
+    for stands, turn in zip(map(rank, frames), turns, strict=True):
+        ranks.append((replace(stands[0], turns=(CountedLoop(frame=0, loop=5, turn=turn),)), *stands[1:]))
+    code = source_of([frame for stands in frames for frame in stands])
+    assert code is not None
+    found = [one for one in diagnose(hang(*ranks, facts=(code,), seconds=None)).findings if one.code == "DDP305"]
+    assert (found[0].ranks if found else None) == blamed

@@ -1,4 +1,4 @@
-"""The roots of ranks that wait at one line are known from their frames, or from the source and what their functions count."""
+"""The roots and sizes of ranks that wait at one line are known from their frames, or from the source and their variables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.stacks import GivenRoot
+from ddpdoctor.evidence.stacks import CountedLoop, GivenRoot, GivenSize
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.snapshot import Target
-from ddpdoctor.workflows import given_roots
+from ddpdoctor.source.context import source_of
+from ddpdoctor.workflows import given_arguments
 from tests.flight_records import STEP, record
 from tests.hangs import TORCH, hang, rank
 
@@ -30,25 +32,49 @@ def roots(
     others: tuple[Any, ...] = (),
     **changed: Any,
 ) -> list[int]:
-    """What is known of three ranks whose functions have these variables, and of others that wait elsewhere."""
+    """The roots of three ranks whose functions have these variables, where others wait elsewhere."""
+    text = f"def share(rank, step):\n    dist.broadcast(x, {argument})\n"
+    found = given(folder, text, variables, facts=facts, others=others, **changed)
+    return [entry.value.root for entry in found.per_rank(GivenRoot) or ()]
+
+
+def given(
+    folder: Path,
+    text: str,
+    variables: Mapping[str, tuple[int, ...]] = RANKS,
+    *,
+    facts: tuple[Any, ...] = (),
+    others: tuple[Any, ...] = (),
+    turns: tuple[int, ...] = (),
+    **changed: Any,
+) -> Evidence:
+    """What is known of three ranks that wait in a broadcast in line 2, in these turns of a loop around the call of `share`."""
     script = folder / "train.py"
-    script.write_text(f"def share(rank, step):\n    dist.broadcast(x, {argument})\n")
-    told = (*rank((IN_BROADCAST, Frame(file=str(script), line=2, function="share")), **changed), *facts)
+    script.write_text(text)
+    outer = Frame(file=str(script), line=text.count("\n"), function="main")
+    frames = (IN_BROADCAST, Frame(file=str(script), line=2, function="share"), *((outer,) if turns else ()))
+    stacks, *state = rank(frames, **changed)
+    each = [(replace(stacks, turns=tuple(in_turn)), *state, *facts) for in_turn in _in_turns(text, turns)]
     targets = tuple(Target(rank=number, pid=100 + number) for number in range(3))
     job = RunningJob(name="job", targets=targets, world_size=3, environ={}, command="")
     counted = {
         100 + number: {(1, str(script), "share", name): values[number] for name, values in variables.items()}
         for number in range(3)
     }
-    found = given_roots.with_given_roots(hang(told, told, told, *others, seconds=None), job, counted, None)
-    return [entry.value.root for entry in found.per_rank(GivenRoot) or ()]
+    code = source_of(frames[1:]) if turns else None
+    evidence = hang(*each, *others, seconds=None, facts=() if code is None else (code,))
+    return given_arguments.with_given_arguments(evidence, job, counted, None)
+
+
+def _in_turns(text: str, turns: tuple[int, ...]) -> list[list[CountedLoop]]:
+    return [[CountedLoop(frame=0, loop=text.count("\n") - 1, turn=turn)] for turn in turns] or [[], [], []]
 
 
 @pytest.fixture(autouse=True)
 def frames(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, int]]:
     """The arguments of torch's function on the stack of each process: none, until a test gives some."""
     given: dict[int, dict[str, int]] = {}
-    monkeypatch.setattr(given_roots, "numbers_of", lambda *_, **__: given)
+    monkeypatch.setattr(given_arguments, "numbers_of", lambda *_, **__: given)
     return given
 
 
@@ -95,9 +121,39 @@ def test_the_arguments_of_torchs_function_tell_what_the_source_does_not(
     assert roots(tmp_path, "src=step % 3", {"step": (8, 7, 8)}) == []  # a turn of a loop around the function
     assert roots(tmp_path, "src=owner(rank)") == []
     del frames[102]
-    assert roots(tmp_path, "src=rank * 2 % 3") == []
+    assert roots(tmp_path, "src=rank**2 % 3") == []
 
 
 def test_nothing_is_asked_of_a_job_that_goes_on_or_has_recorders(tmp_path: Path) -> None:
     assert roots(tmp_path, "src=rank", moved=True) == []
     assert roots(tmp_path, "src=rank", facts=(record([STEP]),)) == []
+
+
+LOOPED = "def share(rank, step):\n    {call}\ndef main():\n    for step in range(9):\n        share(rank, step)\n"
+
+
+def test_in_one_turn_of_the_loop_around_the_function_any_root_tells(
+    tmp_path: Path, frames: dict[int, dict[str, int]]
+) -> None:
+    frames.update({100: {"src": 0}, 101: {"src": 0}, 102: {"src": 2}})
+    text = LOOPED.format(call="dist.broadcast(x, src=self.best)")
+    told = [
+        [entry.value.root for entry in given(tmp_path, text, turns=turns).per_rank(GivenRoot) or ()]
+        for turns in ((4, 4, 4), (4, 4, 5))
+    ]
+    assert told == [[0, 0, 2], []]
+
+
+def sizes(folder: Path, call: str, number: tuple[int, ...] = (5, 5, 6), turns: tuple[int, ...] = ()) -> list[Any]:
+    text = LOOPED.format(call=call)
+    found = given(folder, text, {**RANKS, "n": number}, turns=turns)
+    return [entry.value.size for entry in found.per_rank(GivenSize) or ()]
+
+
+def test_sizes_tell_in_one_turn_or_where_the_rank_alone_decides_them(tmp_path: Path) -> None:
+    """A last batch is smaller, and the ranks may be in different turns."""
+    assert sizes(tmp_path, "dist.broadcast(torch.zeros(n, 2), 0)", turns=(3, 3, 3)) == [(5, 2), (5, 2), (6, 2)]
+    assert sizes(tmp_path, "dist.broadcast(torch.zeros(n, 2), 0)", turns=(3, 4, 3)) == []
+    assert sizes(tmp_path, "dist.broadcast(torch.zeros(n, 2), 0)") == []
+    assert sizes(tmp_path, "dist.broadcast(torch.zeros(4 + (rank == 2)), 0)") == [(4,), (4,), (5,)]
+    assert sizes(tmp_path, "dist.broadcast(torch.zeros(n), 0, group=g)", turns=(3, 3, 3)) == []

@@ -1,0 +1,50 @@
+"""The turns of the loops that ranks are in, where a name counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import is_users
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.stacks import CountedLoop, Stacks
+from ddpdoctor.host.running_jobs import RunningJob
+from ddpdoctor.ranks.stacks import Counters
+
+
+def with_counted_loops(evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Evidence:
+    """The evidence with the turn of each loop around a line of the user's own; `counted` has the numbers of each process."""
+    code = evidence.one(SourceCode)
+    pids = {target.rank: target.pid for target in job.targets}
+    if code is None:
+        return evidence
+    return replace(
+        evidence,
+        ranks=tuple(
+            replace(
+                found,
+                facts=tuple(
+                    replace(fact, turns=tuple(_turns(fact, code, counted.get(pids.get(found.rank, 0), {}))))
+                    if isinstance(fact, Stacks)
+                    else fact
+                    for fact in found.facts
+                ),
+            )
+            for found in evidence.ranks
+        ),
+    )
+
+
+def _turns(stacks: Stacks, code: SourceCode, counters: Counters) -> Iterator[CountedLoop]:
+    values = {
+        (depth, file, function.rpartition(".")[2], name): number
+        for (depth, file, function, name), number in counters.items()
+    }
+    users = [frame for frame in stacks.main.frames[::-1] if is_users(frame.file)] if stacks.main is not None else []
+    for depth, frame in enumerate(users):
+        place = code.at(frame.file, frame.line)
+        for loop in place.loops if place is not None else ():
+            turn = values.get((depth, frame.file, frame.function, loop.counter))
+            if turn is not None:
+                yield CountedLoop(frame=depth, loop=loop.line, turn=turn)

@@ -1,0 +1,140 @@
+"""The root and the size that each rank gave to the collective in which it waits, where no flight recorder is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ddpdoctor.analysis.collectives.same_turn import in_one_turn
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.engine import derived
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.stacks import GivenRoot, GivenSize, Stacks
+from ddpdoctor.host.running_jobs import RunningJob
+from ddpdoctor.ranks.stacks import Counters, numbers_of
+from ddpdoctor.source.call_expressions import call_of_torch
+from ddpdoctor.source.call_roots import ROOT_ARGUMENTS, RootArgument, root_argument
+from ddpdoctor.source.call_sizes import SizeArgument, size_argument
+
+C10D = "/torch/distributed/distributed_c10d.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The line of one call in which all ranks wait. `one_turn` is whether they are in one turn of every loop around it."""
+
+    op: str
+    place: Frame
+    pids: Mapping[int, int]
+    variables: Mapping[int, Mapping[str, int]]
+    one_turn: bool
+
+
+def with_given_arguments(
+    evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters], owner: int | None
+) -> Evidence:
+    """The evidence with the roots and sizes of ranks, where all wait at one line in one call of the default group.
+
+    A rank that still has torch's function on its stack tells its root by its arguments. One that spins behind the call tells by
+    the expression in the source and its variables, and all tell so what size their tensors have. What may follow from anything
+    but the rank and what is equal on all ranks tells nothing: the ranks may be in different turns of a loop, also of one around
+    the function. Where names count all these loops, and have one value on all ranks, any variable tells.
+    """
+    site = _site(evidence, job, counted)
+    if site is None:
+        return evidence
+    roots, sizes = _roots(site, owner), _sizes(site, owner)
+    evidence = _with(
+        evidence, {rank: GivenRoot(op=site.op, root=root, place=site.place) for rank, root in roots.items()}
+    )
+    return _with(evidence, {rank: GivenSize(op=site.op, size=size, place=site.place) for rank, size in sizes.items()})
+
+
+def _site(evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Site | None:
+    known = derived(evidence, Activities)
+    if (
+        known is None
+        or len(known.each) < 2
+        or evidence.per_rank(FlightRecord)
+        or not all(one.waits_for_peers and one.stands_still for one in known.each)
+    ):
+        return None
+    sites = {(one.operation, one.place) for one in known.each}
+    op, place = next(iter(sites))
+    if len(sites) != 1 or place is None:
+        return None
+    pids = {target.rank: target.pid for target in job.targets if target.rank in {one.rank for one in known.each}}
+    stacks = [entry.value for entry in evidence.per_rank(Stacks) or ()]
+    code = evidence.one(SourceCode)
+    return Site(
+        op=op,
+        place=place,
+        pids=pids,
+        variables={rank: _variables(counted.get(pid, {}), place.file, place.function) for rank, pid in pids.items()},
+        one_turn=all(in_one_turn(one, other, code) for one, other in pairwise(stacks)),
+    )
+
+
+def _roots(site: Site, owner: int | None) -> dict[int, int]:
+    """By rank its root; empty where one is not known."""
+    if site.op not in ROOT_ARGUMENTS or call_of_torch(site.place.file, site.place.line, site.op, owner) is None:
+        return {}
+    names = ROOT_ARGUMENTS[site.op][0]
+    arguments = numbers_of([*site.pids.values()], file=C10D, function=site.op, names=names)
+    given = {rank: arguments.get(pid, {}) for rank, pid in site.pids.items()}
+    roots = {rank: told.get(names[0], told.get(names[1])) for rank, told in given.items()}
+    if None in roots.values() or not site.one_turn:
+        argument = root_argument(site.place.file, site.place.line, site.op, owner)
+        if argument is None or not _tells(argument, site):
+            return {}
+        for rank, root in roots.items():
+            roots[rank] = argument.value(site.variables[rank], rank) if root is None else root
+    known = {rank: root for rank, root in roots.items() if root is not None}
+    return known if {*known} == {*site.pids} else {}
+
+
+def _sizes(site: Site, owner: int | None) -> dict[int, tuple[int, ...]]:
+    """By rank the size of its tensor; empty where one is not known."""
+    argument = size_argument(site.place.file, site.place.line, site.op, owner)
+    if argument is None or not _tells(argument, site):
+        return {}
+    values = {rank: argument.value(site.variables[rank], rank) for rank in site.pids}
+    sizes = {rank: size for rank, size in values.items() if size is not None}
+    return sizes if {*sizes} == {*site.pids} else {}
+
+
+def _with(evidence: Evidence, facts: Mapping[int, GivenRoot | GivenSize]) -> Evidence:
+    ranks = tuple(_one_more(entry, facts.get(entry.rank)) for entry in evidence.ranks)
+    return replace(evidence, ranks=ranks)
+
+
+def _one_more(entry: RankFacts, fact: GivenRoot | GivenSize | None) -> RankFacts:
+    return replace(entry, facts=(*entry.facts, fact)) if fact is not None else entry
+
+
+def _variables(counters: Counters, file: str, function: str) -> dict[str, int]:
+    """The whole numbers of the innermost frame of this function, by name."""
+    here = {key: number for key, number in counters.items() if key[1] == file and key[2].rpartition(".")[2] == function}
+    innermost = max((key[0] for key in here), default=0)
+    return {key[3]: number for key, number in here.items() if key[0] == innermost and isinstance(number, int)}
+
+
+def _tells(argument: RootArgument | SizeArgument, site: Site) -> bool:
+    """Whether each variable of the expression is known on all ranks and has one value there, or is the rank on each.
+
+    In one turn of all loops a variable may have any value, and one that the loops assign has its own in this turn.
+    """
+    if argument.varies and not site.one_turn:
+        return False
+    for name in argument.names:
+        values = {rank: known[name] for rank, known in site.variables.items() if name in known}
+        is_the_rank = name in argument.ranks and all(rank == value for rank, value in values.items())
+        if {*values} != {*site.variables}:
+            return False
+        if len({*values.values()}) > 1 and not is_the_rank and not site.one_turn:
+            return False
+    return True
