@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.messages import first_deviations
 from ddpdoctor.messages.collectives import duration, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
@@ -21,8 +24,16 @@ RULE = Rule(
     explains=("DDP305", "DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
+BY_STACKS = "inferred from current stacks only: the rank that waits may have made a call too many instead"
 
-def check(handshakes: Handshakes, timeline: Timeline | None, graph: WaitForGraph | None) -> Iterator[Finding]:
+
+def check(
+    handshakes: Handshakes,
+    timeline: Timeline | None,
+    graph: WaitForGraph | None,
+    activities: Activities | None = None,
+    peers: PerRank[GivenPeer] | None = None,
+) -> Iterator[Finding]:
     """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first.
 
     Where a partner first did other than ranks with its part in the job, that line comes first.
@@ -30,6 +41,9 @@ def check(handshakes: Handshakes, timeline: Timeline | None, graph: WaitForGraph
     deviations = [*first_deviations.odd_calls(graph)] if graph is not None else []
     if handshakes.by_programs is not None:
         yield _by_programs(handshakes.by_programs)
+    if peers is not None and activities is not None and timeline is None:
+        yield from _by_stacks(handshakes, activities)
+        return
     for circle in handshakes.unmatched:
         tags = any(one.tag for one in circle)
         first, *others = circle
@@ -44,6 +58,30 @@ def check(handshakes: Handshakes, timeline: Timeline | None, graph: WaitForGraph
             where=[*deviating, *theirs, *(where for one in circle for where in _where(one))],
             waiting=[one.rank for one in circle],
             kind=first.kind,
+        )
+
+
+def _by_stacks(handshakes: Handshakes, activities: Activities) -> Iterator[Finding]:
+    """All that wait for one partner together, and the circles, with what the partner waits in meanwhile."""
+    by_rank = {one.rank: one for one in activities.each}
+    alone = [circle[0] for circle in handshakes.unmatched if len(circle) == 1]
+    awaited = sorted({one.partner for one in alone})
+    for circle in (
+        *(circle for circle in handshakes.unmatched if len(circle) > 1),
+        *(tuple(one for one in alone if one.partner == partner) for partner in awaited),
+    ):
+        partners = sorted({one.partner for one in circle})
+        of_itself = {one.rank for one in circle}
+        others = [by_rank[rank] for rank in partners if rank not in of_itself]
+        meanwhile = "".join(f"; rank {one.rank} waits in {one.operation}" for one in others)
+        theirs = [Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}") for one in others if one.place]
+        yield RULE.finding(
+            f"{'; '.join(_describe(one, tags=False) for one in circle)}{meanwhile}",
+            ranks=partners,
+            where=[*theirs, *(where for one in circle for where in _where(one))],
+            details=[BY_STACKS],
+            waiting=[one.rank for one in circle],
+            kind=circle[0].kind,
         )
 
 

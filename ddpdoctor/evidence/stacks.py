@@ -115,9 +115,22 @@ class GivenSize:
     """The line of the call."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPeer:
+    """The rank to which a rank sends, or from which it receives, in the call of torch that it stands in."""
+
+    op: str
+    """`send` or `recv`."""
+    peer: int
+    """The other rank, as the rank gave it."""
+    place: Frame
+    """The line of the call."""
+
+
 KINDS = {
     Stacks: "stacks",
     LoopTurn: "turn of the loop",
     GivenRoot: "root of a call",
     GivenSize: "size of a tensor",
+    GivenPeer: "partner of a send or receive",
 }

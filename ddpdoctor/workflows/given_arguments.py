@@ -1,10 +1,11 @@
-"""The root and the size that each rank gave to the collective in which it waits, where no flight recorder is at hand."""
+"""What each rank gave to the call in which it waits, where no flight recorder is at hand: root, size, partner."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeAlias
 
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -13,7 +14,7 @@ from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.evidence.stacks import GivenRoot, GivenSize, Stacks
+from ddpdoctor.evidence.stacks import GivenPeer, GivenRoot, GivenSize, Stacks
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.stacks import Counters, numbers_of
 from ddpdoctor.source.call_expressions import call_of_torch
@@ -21,6 +22,8 @@ from ddpdoctor.source.call_roots import ROOT_ARGUMENTS, RootArgument, root_argum
 from ddpdoctor.source.call_sizes import SizeArgument, size_argument
 
 C10D = "/torch/distributed/distributed_c10d.py"
+Given: TypeAlias = GivenRoot | GivenSize | GivenPeer
+PEER_ARGUMENTS = {"send": ("dst", "group_dst"), "recv": ("src", "group_src")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,16 @@ def with_given_arguments(
     but the rank and what is equal on all ranks tells nothing: the ranks may be in different turns of a loop, also of one around
     the function. Where names count all these loops, and have one value on all ranks, any variable tells.
     """
-    site = _site(evidence, job, counted)
+    known = derived(evidence, Activities)
+    if (
+        known is None
+        or len(known.each) < 2
+        or evidence.per_rank(FlightRecord)
+        or not all(one.waits_for_peers and one.stands_still for one in known.each)
+    ):
+        return evidence
+    evidence = _with(evidence, _peers(known, job, owner))
+    site = _site(known, evidence, job, counted)
     if site is None:
         return evidence
     roots, sizes = _roots(site, owner), _sizes(site, owner)
@@ -54,15 +66,7 @@ def with_given_arguments(
     return _with(evidence, {rank: GivenSize(op=site.op, size=size, place=site.place) for rank, size in sizes.items()})
 
 
-def _site(evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Site | None:
-    known = derived(evidence, Activities)
-    if (
-        known is None
-        or len(known.each) < 2
-        or evidence.per_rank(FlightRecord)
-        or not all(one.waits_for_peers and one.stands_still for one in known.each)
-    ):
-        return None
+def _site(known: Activities, evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Site | None:
     sites = {(one.operation, one.place) for one in known.each}
     op, place = next(iter(sites))
     if len(sites) != 1 or place is None:
@@ -77,6 +81,21 @@ def _site(evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) 
         variables={rank: _variables(counted.get(pid, {}), place.file, place.function) for rank, pid in pids.items()},
         one_turn=all(in_one_turn(one, other, code) for one, other in pairwise(stacks)),
     )
+
+
+def _peers(known: Activities, job: RunningJob, owner: int | None) -> dict[int, GivenPeer]:
+    """By rank whose stack shows a send or a receive in the default group, its partner."""
+    found = {}
+    for op, names in PEER_ARGUMENTS.items():
+        waiting = {one.rank: one.place for one in known.each if one.operation == op and one.place is not None}
+        pids = {target.rank: target.pid for target in job.targets if target.rank in waiting}
+        arguments = numbers_of([*pids.values()], file=C10D, function=op, names=names) if pids else {}
+        for rank, pid in pids.items():
+            place, given = waiting[rank], arguments.get(pid, {})
+            peer = given.get(names[0])
+            if peer is not None and call_of_torch(place.file, place.line, op, owner) is not None:
+                found[rank] = GivenPeer(op=op, peer=peer, place=place)
+    return found
 
 
 def _roots(site: Site, owner: int | None) -> dict[int, int]:
@@ -107,12 +126,12 @@ def _sizes(site: Site, owner: int | None) -> dict[int, tuple[int, ...]]:
     return sizes if {*sizes} == {*site.pids} else {}
 
 
-def _with(evidence: Evidence, facts: Mapping[int, GivenRoot | GivenSize]) -> Evidence:
+def _with(evidence: Evidence, facts: Mapping[int, Given]) -> Evidence:
     ranks = tuple(_one_more(entry, facts.get(entry.rank)) for entry in evidence.ranks)
     return replace(evidence, ranks=ranks)
 
 
-def _one_more(entry: RankFacts, fact: GivenRoot | GivenSize | None) -> RankFacts:
+def _one_more(entry: RankFacts, fact: Given | None) -> RankFacts:
     return replace(entry, facts=(*entry.facts, fact)) if fact is not None else entry
 
 

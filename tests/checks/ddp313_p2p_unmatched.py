@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, JobSize
+from ddpdoctor.evidence.stacks import GivenPeer
 from tests.checks import Sick, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
+from tests.hangs import SCRIPT, TORCH, hang, rank, stack
 
 SEND = Did("send", line=80, peers=(0, 1))
 RECV = Did("recv", line=82, peers=(0, 1))
@@ -28,7 +30,33 @@ LEFT_OUT = replace(
     record([Did("send", line=86, peers=(1, 0)), waits(RECV), waits(END)], world=2, lost=5), seq=(1, 2, 2)
 )
 
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
+IN_BARRIER = rank(stack((C10D, 5100, "barrier"), user=(95, "train")))
+
+
+def stands_in(op: str, peer: int, line: int) -> tuple[object, ...]:
+    """A rank whose stack shows a send or a receive, with its partner."""
+    place = Frame(file=SCRIPT, line=line, function="step")
+    return (*rank(stack((C10D, 2600, op), user=(line, "step"))), GivenPeer(op=op, peer=peer, place=place))
+
+
 SICK = (
+    # told by stacks alone: rank 2 has made a batch less, and 1 and 3 wait for it
+    Sick(
+        evidence=hang(IN_BARRIER, stands_in("send", 2, 25), IN_BARRIER, stands_in("recv", 2, 22), seconds=None),
+        says="rank 1 waits in send to rank 2, which does not receive; rank 3 waits in recv from rank 2, which did not send; "
+        "rank 2 waits in barrier",
+        ranks=(2,),
+        where=(f"rank 2 {SCRIPT}:95 train", f"rank 1 {SCRIPT}:25 step", f"rank 3 {SCRIPT}:22 step"),
+        measured={"waiting": [1, 3], "kind": "send"},
+    ),
+    Sick(  # both receive first
+        evidence=hang(stands_in("recv", 1, 22), stands_in("recv", 0, 22), seconds=None),
+        says="rank 0 waits in recv from rank 1, which did not send; rank 1 waits in recv from rank 0, which did not send",
+        ranks=(0, 1),
+        where=(f"rank 0 {SCRIPT}:22 step", f"rank 1 {SCRIPT}:22 step"),
+        measured={"waiting": [0, 1], "kind": "recv"},
+    ),
     # rank 1 left out a receive: its send is in front of what it receives next, behind which rank 0 receives
     Sick(
         evidence=flights([waits(SEND), waits(BACK), waits(SEND)], [waits(BACK_SENT), waits(RECV)]),
@@ -82,6 +110,12 @@ SICK = (
     ),
 )
 HEALTHY = (
+    hang(stands_in("recv", 1, 22), stands_in("send", 0, 25), seconds=None),  # they meet
+    hang(stands_in("recv", 1, 22), stands_in("recv", 2, 22), rank(moved=True), seconds=None),
+    hang(
+        stands_in("recv", 1, 22), stands_in("recv", 2, 22), stands_in("recv", 0, 22)[:2], seconds=None
+    ),  # from anybody
+    hang(stands_in("recv", 1, 22), IN_BARRIER, facts=(JobSize(ranks=3),), seconds=None),
     flights(  # each waits for the other in what its ring buffer holds; what they waited in first is lost
         record([waits(Did("recv", line=82, peers=(1, 0)))], world=2, lost=9),
         record([waits(RECV)], world=2, lost=9),

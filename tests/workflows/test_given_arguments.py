@@ -11,7 +11,7 @@ import pytest
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.stacks import CountedLoop, GivenRoot, GivenSize
+from ddpdoctor.evidence.stacks import CountedLoop, GivenPeer, GivenRoot, GivenSize
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.source.context import source_of
@@ -157,3 +157,24 @@ def test_sizes_tell_in_one_turn_or_where_the_rank_alone_decides_them(tmp_path: P
     assert sizes(tmp_path, "dist.broadcast(torch.zeros(n, 2), 0)") == []
     assert sizes(tmp_path, "dist.broadcast(torch.zeros(4 + (rank == 2)), 0)") == [(4,), (4,), (5,)]
     assert sizes(tmp_path, "dist.broadcast(torch.zeros(n), 0, group=g)", turns=(3, 3, 3)) == []
+
+
+def test_the_partner_of_a_receive_comes_from_torchs_arguments(
+    tmp_path: Path, frames: dict[int, dict[str, int]]
+) -> None:
+    """Of a rank that spins behind the call nobody knows whether an earlier one keeps it."""
+    script = tmp_path / "train.py"
+    script.write_text("def stage(x, rank):\n    dist.recv(x, src=rank - 1)\n    dist.recv(x, 0, group=pair)\n")
+
+    def peers(line: int) -> list[int]:
+        call = Frame(file=IN_BROADCAST.file, line=2600, function="recv")
+        told = rank((call, Frame(file=str(script), line=line, function="stage")))
+        targets = tuple(Target(rank=number, pid=100 + number) for number in range(2))
+        job = RunningJob(name="job", targets=targets, world_size=2, environ={}, command="")
+        found = given_arguments.with_given_arguments(hang(told, told, seconds=None), job, {}, None)
+        return [entry.value.peer for entry in found.per_rank(GivenPeer) or ()]
+
+    assert peers(2) == []
+    frames.update({100: {"src": 1}, 101: {"src": 0}})
+    assert peers(2) == [1, 0]
+    assert peers(3) == []

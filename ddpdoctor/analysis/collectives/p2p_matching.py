@@ -14,11 +14,13 @@ from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
 from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import POINT_TO_POINT
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
 from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.model import SkipCheck
 
 
@@ -55,13 +57,17 @@ def derive(
     graph: WaitForGraph | None,
     deadlocks: Deadlocks | None,
     activities: Activities | None = None,
+    peers: PerRank[GivenPeer] | None = None,
+    size: JobSize | None = None,
 ) -> Handshakes:
-    """What waits for a partner, by the recorders, and without any by what the agent saw.
+    """What waits for a partner, by the recorders, without any by what the agent saw, and without both by the stacks.
 
     A partner that is in no call, and of which the stack shows what it does instead, is another matter: DDP307 and its kin.
     """
     if timeline is None and calls is None:
-        raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
+        if peers is None or activities is None:
+            raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
+        return Handshakes(tuple(_by_stacks(peers, activities, size)))
     found = _not_dropped([*_by_recorder(timeline)], programs) if timeline is not None and programs is not None else []
     ages = [one.seconds for one in found if one.seconds is not None]
     if ages and max(ages) < MOVING_SECONDS:
@@ -75,6 +81,36 @@ def derive(
     if not found and calls is not None and (timeline is None or not _holds_transfers(timeline)):
         found = [*_by_agent(calls)]
     return Handshakes(tuple(_roots(found)), _by_programs(graph))
+
+
+def _by_stacks(
+    peers: PerRank[GivenPeer], activities: Activities, size: JobSize | None
+) -> Iterator[tuple[Unmatched, ...]]:
+    """Sends and receives that all waits lead to, where every rank waits, none moves, and each partner is known.
+
+    A partner that stands in another call has not made its half: where both halves are made they end at once.
+    """
+    by_rank = {entry.rank: entry.value for entry in peers}
+    transferring = {one.rank for one in activities.each if POINT_TO_POINT.search(one.operation)}
+    seen = {one.rank for one in activities.each}
+    if (
+        not all(one.waits_for_peers and one.stands_still for one in activities.each)
+        or (size is not None and len(seen) < size.ranks)
+        or not transferring <= {*by_rank}
+        or any(given.peer not in seen or _meets(rank, given, by_rank) for rank, given in by_rank.items())
+    ):
+        return
+    found = [
+        Unmatched(rank=rank, partner=given.peer, kind="recv" if given.op == "recv" else "send", place=given.place)
+        for rank, given in sorted(by_rank.items())
+    ]
+    yield from _roots(found)
+
+
+def _meets(rank: int, given: GivenPeer, by_rank: Mapping[int, GivenPeer]) -> bool:
+    """Whether the partner stands in the other half of this transfer."""
+    theirs = by_rank.get(given.peer)
+    return theirs is not None and theirs.peer == rank and theirs.op != given.op
 
 
 def _by_programs(graph: WaitForGraph | None) -> WaitForGraph | None:
