@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import (
@@ -120,6 +120,8 @@ def derive(
     minority, majority, comparison = seen_from_minority(
         odd, usual, ways, code, tied=votes.tied, further=() if together else None
     )
+    if together:
+        comparison = _with_the_loop_inside(comparison, ways[minority[0]], ways[majority[0]], code)
     cause = cause_of(comparison, by_rank[minority[0]].operation, by_rank[majority[0]].operation)
     past = {Relation.PAST: minority, Relation.WITHIN: majority}.get(comparison.relation, ())
     if past and not _holds_all(by_rank[past[0]]):
@@ -151,6 +153,25 @@ def derive(
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
         passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
     )
+
+
+def _with_the_loop_inside(
+    comparison: Comparison, one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None
+) -> Comparison:
+    """The comparison with the loop of a function that one rank is in and the other is past, in one turn of all loops around both.
+
+    The rank that is past has left that loop, as it is not in a later turn of another.
+    """
+    inside = {Relation.PAST: other, Relation.WITHIN: one}.get(comparison.relation)
+    if inside is None or comparison.loop is not None or comparison.frame is None or code is None:
+        return comparison
+    called_from = (comparison.frame.file, comparison.frame.function)
+    depth = next((at for at, frame in enumerate(inside) if (frame.file, frame.function) == called_from), len(inside))
+    for frame in inside[depth + 1 :]:
+        place = code.at(frame.file, frame.line)
+        if place is not None and place.loops:
+            return replace(comparison, loop=place.loops[0], frame=frame, again=False)
+    return comparison
 
 
 def _within(comparison: Comparison, frames: Sequence[Frame], code: SourceCode | None) -> list[Loop] | None:

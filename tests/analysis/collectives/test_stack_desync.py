@@ -217,3 +217,37 @@ def test_a_condition_in_a_function_tells_which_ranks_in_one_turn_left_its_call_o
     assert code is not None
     found = [one for one in diagnose(hang(*ranks, facts=(code,), seconds=None)).findings if one.code == "DDP305"]
     assert (found[0].ranks if found else None) == blamed
+
+
+@pytest.mark.parametrize(
+    ("head", "turns", "code"),
+    [
+        ("    if True:\n", None, "DDP306"),
+        ("    for epoch in range(3):\n", (1, 1, 1), "DDP306"),
+        ("    for epoch in range(3):\n", (1, 2, 1), None),  # it may be in front of that loop
+        ("    while running:\n", None, None),
+    ],
+)
+def test_a_rank_past_a_function_left_the_loop_in_it(
+    tmp_path: Path, head: str, turns: tuple[int, ...] | None, code: str | None
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def iterate(a):\n    while delta > tol:\n        dist.all_reduce(w)\n"
+        f"def main():\n{head}        iterate(a)\n        dist.all_gather(out, v)\n"
+    )
+    c10d = f"{TORCH}/distributed/distributed_c10d.py"
+    inside = tuple(
+        Frame(file=file, line=line, function=name)
+        for file, line, name in ((c10d, 3000, "all_reduce"), (str(path), 3, "iterate"), (str(path), 6, "main"))
+    )
+    past = Frame(file=c10d, line=3300, function="all_gather"), Frame(file=str(path), line=7, function="main")
+    stacks = [rank(stands) for stands in (inside, past, inside)]
+    ranks = [
+        (replace(stands, turns=(CountedLoop(frame=0, loop=5, turn=turn),) if turn is not None else ()), *state)
+        for (stands, *state), turn in zip(stacks, turns or (None,) * 3, strict=True)
+    ]
+    source = source_of([*inside, *past])
+    assert source is not None
+    found = diagnose(hang(*ranks, facts=(source,), seconds=None)).findings
+    assert [(one.code, one.ranks) for one in found] == ([(code, (1,))] if code else [])
