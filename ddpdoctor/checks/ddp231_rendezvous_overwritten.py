@@ -20,6 +20,10 @@ RULE = Rule(
     explains=("DDP203", "DDP204", "DDP205", "DDP307", "DDP401"),
 )
 UNNAMED = "sets environment variables whose names the source does not show"
+OF_THE_CALL = (
+    'call `init_process_group` without `init_method`, or with `"env://"`: the launcher sets MASTER_ADDR and MASTER_PORT. Where '
+    "the program or its shell sets these variables, take that out"
+)
 OF_RANK_0 = "give every rank the same address: neither `init_method` nor MASTER_PORT may depend on the rank"
 
 
@@ -47,7 +51,7 @@ def check(wrong: WrongRendezvous) -> Iterator[Finding]:
                 else []
             ),
         ],
-        remedy=OF_RANK_0 if wrong.of_rank_0 else None,
+        remedy=OF_RANK_0 if wrong.of_rank_0 else None if wrong.overwrites else OF_THE_CALL,
         used=", ".join(wrong.used) or None,
         given=wrong.given,
     )
