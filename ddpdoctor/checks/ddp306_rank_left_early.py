@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_req
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
+from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
@@ -47,6 +47,10 @@ ALL_COME = (
     "the ranks had made as many steps: let every rank come to the call in which the others lost it, or none of them"
 )
 
+OF_AN_EXIT = (
+    "end all ranks together: all_reduce what decides it; where one ends for an error, raise an exception or exit with a code "
+    "above 0, so that the launcher ends the others"
+)
 ALL_JOIN = (
     "call `init_process_group` on every rank, under no test of the rank, or start fewer ranks (`--nproc-per-node`)"
 )
@@ -81,6 +85,8 @@ def check(
     if unreduced is not None and unreduced.ranks:
         return  # it made all of its steps, without its peers: DDP316
     accumulates = iterations is not None and iterations.accumulation is not None
+    if iterations is not None and ended_without_it(iterations.accumulation, failures):
+        return  # it stepped with its own gradients: DDP316
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
     at_the_end = departures.at_the_end if departures is not None else None
     if mixed_up and at_the_end is not None and not (desyncs is not None and desyncs.found):
@@ -95,6 +101,7 @@ def check(
     # ranks that parted before come to the end of a loop at different calls after as many turns: DDP316
     gone_early = [desync for desync in left if parted is None or not desync.more_turns]
     for desync, *elsewhere in _by_end(gone_early):
+        left_by = _left_by(exits, desync.ended)
         gone = (
             last
             if last is not None
@@ -115,10 +122,7 @@ def check(
             _more(longer, counted=gone is not None) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
             ranks=longer or desync.culprits,
             where=[
-                *(
-                    _left_by(exits, desync.ended)
-                    or (loop_departures.ways_out_of_training(calls, desync.ended, code) if gone is None else ())
-                ),
+                *(left_by or (loop_departures.ways_out_of_training(calls, desync.ended, code) if gone is None else ())),
                 *(_asked(code, desync.minority, desync.majority) if not errors else ()),
                 *rank_values.where(desync.issued, desync.majority, desync.minority[0], code),
                 *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
@@ -135,6 +139,8 @@ def check(
             ],
             remedy=exception_context.REMEDY
             if errors
+            else OF_AN_EXIT
+            if left_by and _in_a_loop(exits, desync.ended, code)
             else ALL_COME
             if as_many
             else OF_A_DECISION
@@ -249,6 +255,13 @@ def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> list[Wher
     return found
 
 
+def _in_a_loop(exits: PerRank[RankExit] | None, ranks: Sequence[int], code: SourceCode | None) -> bool:
+    """Whether these ranks called for their exit in the middle of a loop."""
+    stacks = [entry.value.left_by for entry in exits or () if entry.rank in ranks]
+    places = [code.at(frame.file, frame.line) for stack in stacks for frame in stack] if code is not None else []
+    return any(place is not None and place.loops for place in places)
+
+
 def _by_exits(
     failures: Failures,
     steps: Mapping[int, int],
@@ -273,11 +286,9 @@ def _by_exits(
             f"{group_ranks(failures.finished)} ended with exit code 0{issued}, and {who(lost)} lost "
             f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}"
         )
+        called = _left_by(exits, failures.finished)
         left_by = [
-            *(
-                _left_by(exits, failures.finished)
-                or loop_departures.ways_out_of_training(calls, failures.finished, code)
-            ),
+            *(called or loop_departures.ways_out_of_training(calls, failures.finished, code)),
             *_asked(code, failures.finished, unique_ranks(lost)),
         ]
         lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
@@ -288,7 +299,11 @@ def _by_exits(
             ended,
             ranks=failures.finished,
             where=[*left_by, *lost_at],
-            remedy=ALL_COME if still == after and not _in_training(lost, failures.finished, calls, code) else None,
+            remedy=OF_AN_EXIT
+            if called and _in_a_loop(exits, failures.finished, code)
+            else ALL_COME
+            if still == after and not _in_training(lost, failures.finished, calls, code)
+            else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
 

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, L
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
+from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame
@@ -90,7 +90,10 @@ def check(
     parted = iterations.out_of_step
     departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
     if iterations.accumulation is not None and (
-        parted is not None or mixed_up or (desyncs is not None and desyncs.found)
+        parted is not None
+        or mixed_up
+        or (desyncs is not None and desyncs.found)
+        or ended_without_it(iterations.accumulation, failures)
     ):
         yield _by_accumulation(iterations.accumulation, code)
     elif departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):

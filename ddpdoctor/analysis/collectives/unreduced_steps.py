@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
+from ddpdoctor.analysis.collectives.iteration_skew import UnevenAccumulation
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, IssuedCall
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount
@@ -51,6 +53,17 @@ def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[Ste
             last = {rank: by_rank[rank].forwards[-1].place for rank in desync.minority if by_rank[rank].forwards}
             return UnreducedSteps(ranks=desync.minority, steps=made, waiting=desync.issued, places=last)
     return UnreducedSteps()
+
+
+def ended_without_it(uneven: UnevenAccumulation | None, failures: Failures | None) -> bool:
+    """Whether the ranks that did not reduce this forward stepped all the same and ended with 0, and those that did lost them."""
+    if uneven is None or failures is None:
+        return False
+    if any(one.secondary_error is None and not one.exit.ended_by_launcher for one in failures.all):
+        return False
+    without = {rank for rank, reduced in uneven.reduced.items() if not reduced}
+    stepped = without <= {*uneven.stepped} and without <= {*failures.finished}
+    return stepped and {*uneven.reduced} - without <= {*unique_ranks(failures.lost)}
 
 
 def _in_a_reduction(calls: CollectiveCalls, issued: IssuedCall) -> bool:

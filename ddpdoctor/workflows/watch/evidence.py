@@ -277,8 +277,8 @@ def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
                 yield from fact.frames
             elif isinstance(fact, CollectiveCalls):
                 yield from (frame for forward in fact.forwards for frame in forward.stack)
-            elif isinstance(fact, RankExit) and fact.error is not None:
-                yield from fact.error.stack
+            elif isinstance(fact, RankExit):
+                yield from fact.error.stack if fact.error is not None else fact.left_by
 
 
 def _interrupted(asked: Received) -> Iterator[Missing]:

@@ -8,8 +8,9 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount, StepMark
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
-from tests.rank_ends import LOST_PEER
+from tests.rank_ends import LOST_PEER, ended
 
 AT = Frame(file=TRAIN, line=58, function="train_step")
 FORWARD = Forward(number=9, place=AT, steps=8)
@@ -98,3 +99,34 @@ def test_the_steps_of_several_ranks_are_given_as_a_span() -> None:
         "ranks 0-1 made 7 to 9 optimizer steps and ended, 6 to 8 of them without a reduction of gradients; ranks 2-4 wait in "
         "all_reduce #2 after 1"
     )
+
+
+def accumulating(*reduced: bool, steps: int) -> tuple[StepCount, CollectiveCalls]:
+    """What a rank that never waited for its peers recorded: which of its forwards reduce."""
+    forwards = tuple(
+        Forward(number=number, place=AT, steps=number // 2, reduces=one) for number, one in enumerate(reduced)
+    )
+    marks = tuple(StepMark(iteration=number, seq=0) for number in range(len(reduced)))
+    return StepCount(forwards=len(reduced), steps=steps), CollectiveCalls(steps=marks, forwards=forwards)
+
+
+@pytest.mark.parametrize(("never", "code"), [(True, "DDP316"), (False, "DDP306")])
+def test_a_rank_that_never_leaves_no_sync_and_ends_is_told_without_a_recorder(never: bool, code: str) -> None:
+    waits_for_it = (LOST_PEER, *accumulating(False, True, steps=0))
+    made = accumulating(False, not never, False, not never, steps=2)
+    first, *others = diagnose(ended(waits_for_it, (RankExit(exit_code=0), *made), waits_for_it)).findings
+
+    assert (first.code, first.ranks) == (code, (1,))
+    assert ("DDP306" in {one.code for one in others}) is False
+
+
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_a_rank_that_calls_for_its_exit_in_a_loop_is_not_told_about_numbers_of_batches(in_a_loop: bool) -> None:
+    loops = (Loop(line=50, head="for batch in loader"),) if in_a_loop else ()
+    code = SourceCode(places=(CodePlace(file=TRAIN, line=58, function="train_step", loops=loops),))
+    gone = (RankExit(exit_code=0, left_by=(AT,)), StepCount(forwards=4, steps=4))
+    lost = (LOST_PEER, StepCount(forwards=4, steps=4))
+    first, *_ = diagnose(ended(lost, gone, lost, job=(code,))).findings
+
+    assert (first.code, first.ranks) == ("DDP306", (1,))
+    assert first.remedy.startswith("end all ranks together") is in_a_loop
