@@ -133,6 +133,8 @@ def one_fault() -> list[Sick]:
         Sick(way="shards", fault="rate", code="DDP506", ranks=(0, 1), step=8),
         Sick(way="shards_and_replicates", fault="weights", code="DDP503", ranks=(0, 2), step=8, nproc=4),
         Sick(way="shards_and_replicates", fault="rate", code="DDP506", ranks=(0,), step=8, nproc=4),
+        Sick(way="shards", fault="buffer", code="DDP508", ranks=(0,), step=8),
+        Sick(way="shards_and_replicates", fault="buffer", code="DDP508", ranks=(0,), step=8, nproc=4),
     ]
 
 

@@ -1,8 +1,14 @@
-"""The parts of sharded and replicated tensors (FSDP2, HSDP, tensor parallel) that an optimizer steps and keeps on this rank."""
+"""The parts of sharded and replicated tensors (FSDP2, HSDP, tensor parallel) that an optimizer steps and keeps on this rank.
+
+Buffers of these models are not sharded: every rank has all of them.
+"""
 
 from __future__ import annotations
 
 import gc
+import weakref
+from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
 from weakref import WeakKeyDictionary
 
@@ -23,6 +29,7 @@ class Parts:
         self._digests = digests
         self._names: dict[int, str] = {}
         self._plain: WeakKeyDictionary[Optimizer, list[Tensor]] = WeakKeyDictionary()  # those with none on a mesh
+        self._models: list[weakref.ref[nn.Module]] = []  # the outermost modules with parameters on a mesh
 
     def of(self, optimizer: Optimizer) -> dict[str, Part]:
         """The lowest rank that holds the same part, and the part's fingerprint, of each parameter on a device mesh."""
@@ -34,10 +41,18 @@ class Parts:
             self._plain[optimizer] = parameters
             return {}
         if any(id(parameter) not in self._names for parameter in meshed):
-            self._names |= _names(meshed)
+            self._name(meshed)
         digests = self._digests.by_name({self._names[id(p)]: local_part(p) for p in meshed}, "parts")
         first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
         return {name: Part(first[name], digest) for name, digest in digests.items()}
+
+    def of_buffers(self) -> dict[str, str]:
+        """By name, the fingerprint of each buffer of the models whose parameters on a mesh were stepped so far."""
+        modules = [module for model in self._models if (module := model()) is not None]
+        named = [(name, buffer) for module in modules for name, buffer in unwrapped(module).named_buffers()]
+        times = Counter(name for name, _ in named)
+        own = {name: buffer for name, buffer in named if times[name] == 1 and not is_meshed(buffer)}
+        return self._digests.by_name(own, "buffers") if own else {}
 
     def of_state(self, optimizer: Optimizer) -> dict[str, Part] | None:
         """The same of what the optimizer keeps on a device mesh, by names like `weight.exp_avg`; None where that is nothing."""
@@ -53,13 +68,18 @@ class Parts:
         digests = self._digests.by_name({name: local_part(value) for name, value in held.items()}, "state parts")
         return {name: Part(min(holders(held[name]), default=-1), digest) for name, digest in digests.items()}
 
+    def _name(self, parameters: list[Tensor]) -> None:
+        """Give each its name in its outermost module: FSDP2 and tensor parallelism do not say which module they were given."""
+        self._names |= {id(parameter): f"parameter {number}" for number, parameter in enumerate(parameters)}
+        ids = {id(parameter) for parameter in parameters}
+        for module in _outermost_modules():
+            own = {id(p): name for name, p in unwrapped(module).named_parameters() if id(p) in ids}
+            if own:
+                self._names |= own
+                self._models.append(weakref.ref(module))
 
-def _names(parameters: list[Tensor]) -> dict[int, str]:
-    """Names in the outermost modules of this process: neither FSDP2 nor tensor parallelism says which module it was given."""
+
+def _outermost_modules() -> Iterable[nn.Module]:
     modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
     inner = {id(child) for module in modules for child in module.children()}
-    found = {id(parameter): f"parameter {number}" for number, parameter in enumerate(parameters)}
-    for module in modules:
-        if id(module) not in inner:
-            found |= {id(p): name for name, p in unwrapped(module).named_parameters() if id(p) in found}
-    return found
+    return [module for module in modules if id(module) not in inner]

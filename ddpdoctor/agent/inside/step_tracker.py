@@ -331,6 +331,8 @@ class StepTracker:
             parts=self._parts.of(optimizer),
             state_parts=self._parts.of_state(optimizer),
         )
+        if window.stepping.parts and not self._models.count:
+            window.buffers |= self._parts.of_buffers()
         self._integrity.before_step(optimizer, look=self._write_watch.is_due or self._looks_closest())
         if not window.closure:
             window.gradients = self._gradients.read(optimizer, self.origins)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote, vote_of
-from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
+from ddpdoctor.analysis.replicas.buffers_of_ranks import BuffersOfRanks
 from ddpdoctor.analysis.replicas.comparison import (
     ALIKE,
     kind_of,
@@ -60,7 +60,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         return _between_averagings(by_rank, comparable(by_rank, steps), total) or left or _replicas(
             by_rank, starts, stepped=True, total=total
         )  # fmt: skip
-    buffers = _Buffers(by_rank)
+    buffers = BuffersOfRanks(by_rank)
     own: Replicas | None = None
     for place, seen in enumerate(steps):
         if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
@@ -82,7 +82,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         absent = _absent_states(seen) if shared is None else ()
         found = (
             *compare_tables(after),
-            *buffers.differing(seen),
+            *buffers.faults(seen, _compare("buffer", {rank: one.buffers for rank, one in seen.items()})),
             *states,
             *_compare_parts({rank: one.parts for rank, one in seen.items()}),
         )
@@ -127,35 +127,6 @@ def _unsent(tracks: Mapping[int, Track], seen: ByRank, before: ByRank, total: in
 
 def _without(table: Table, names: Collection[str]) -> Table:
     return replace(table, digests={name: digest for name, digest in table.digests.items() if name not in names})
-
-
-class _Buffers:
-    """The buffers of all ranks, step after step. Those that wrappers leave to each rank may become different."""
-
-    def __init__(self, tracks: Mapping[int, Track]) -> None:
-        told = [track.broadcasts_buffers for track in tracks.values()]
-        self._left_to_ranks = {prefix for mine in told for prefix, broadcasts in mine.items() if not broadcasts}
-        self._ignored = frozenset(name for track in tracks.values() for name in track.ignored_buffers)
-        self._before: ByRank = {}
-        self.own: tuple[ValueDifference, ...] = ()
-        """Those that each rank updates on its own, with the values that differed first."""
-
-    def differing(self, seen: ByRank) -> tuple[ValueDifference, ...]:
-        """The buffers that differ at the next step, and should not.
-
-        One that wrappers leave to the ranks may differ, but where some ranks alone have written it, and others kept it. Where
-        all have written as often, the bytes that a rank kept are what it wrote: a running maximum.
-        """
-        written = written_on_some_ranks(seen, self._before)
-        by_some = {name for name in written if not writes_since(name, seen, self._before)}
-        self._before = seen
-        found = _compare("buffer", {rank: one.buffers for rank, one in seen.items()})
-        own = {one.name for one in found if self._is_left_to_ranks(one.name) and one.name not in by_some}
-        self.own = self.own or tuple(one for one in found if one.name in own)
-        return tuple(replace(one, changed_on=written.get(one.name, ())) for one in found if one.name not in own)
-
-    def _is_left_to_ranks(self, name: str) -> bool:
-        return name in self._ignored or model_prefix(name) in self._left_to_ranks
 
 
 def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | None) -> Replicas | None:
