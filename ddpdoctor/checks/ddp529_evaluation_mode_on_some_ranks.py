@@ -31,5 +31,5 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             found,
             f"{when(found, divergences)}, modules in evaluation mode: {sides_sentence(found.sides)}; dropout and BatchNorm do "
             f"something else there{tie_note(tied=found.tied)}",
-            note="the forward",
+            note="puts them into evaluation mode" if found.set_here else "the forward",
         )

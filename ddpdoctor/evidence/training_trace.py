@@ -195,7 +195,8 @@ class StepSeen:
     line: Frame | None = None
     """The user's line that stepped."""
     lines: Mapping[str, Frame] = field(default_factory=dict)
-    """The user's line of each call: forward, backward, grad, or load (of weights since the last step)."""
+    """The user's line of each call: forward, backward, grad, load (of weights since the last step), or eval (which put modules
+    into evaluation mode that are in it in this step)."""
     bypassed: Mapping[str, Frame] = field(default_factory=dict)
     """The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with."""
     origins: Mapping[str, Frame] = field(default_factory=dict)

@@ -311,6 +311,7 @@ def _step(step: trace.Step) -> StepSeen:
     backward, stepping = step.backward, step.stepping
     lines = {
         "forward": backward.forward, "load": backward.load, "backward": backward.backward, "grad": backward.grad,
+        "eval": next((one.line for _, one in sorted((step.evaluating or {}).items())), None),
     }  # fmt: skip
     return StepSeen(
         step=step.step,

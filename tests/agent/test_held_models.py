@@ -52,3 +52,14 @@ def test_what_an_optimizer_keeps_beside_tensors_has_no_version(beside: dict[str,
     log.before_step(optimizer)
     log.write(StepCounts(), 0, "")
     assert written[0].versions.state == 3
+
+
+def test_a_part_of_a_wrapped_model_is_known_as_one_and_another_model_is_not() -> None:
+    models, net = Models(), nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)), nn.ReLU())
+    models.add(net)
+    assert models.have(net)
+    assert models.have(net[1])
+    assert not models.have(nn.Linear(2, 2))
+    assert not models.have(net[2]), "nothing can be loaded into it"
+    models.let_go()
+    assert not models.have(net[1]), "it is not in training any more"

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .dtensor import is_meshed
+from .mode_changes import ModeChanges
 from .module_listing import ParameterListing, same
 from .named_tensors import unwrapped
 from .schema.source_line import SourceLine
@@ -37,7 +38,7 @@ class WrappedModel:
     step with its gradients.
     """
 
-    def __init__(self, ddp: nn.Module, prefix: str) -> None:
+    def __init__(self, ddp: nn.Module, prefix: str, changes: ModeChanges | None = None) -> None:
         module = unwrapped(ddp)
         self._kept: nn.Module | None = module
         self._listing = ParameterListing(prefix)
@@ -52,7 +53,7 @@ class WrappedModel:
         self.bypassed: SourceLine | None = None
         self._wrapper_called = False
         self._stepped = False
-        self._modes = TrainingModes()
+        self._modes = TrainingModes(changes)
         self._held: dict[str, nn.Parameter] | None = None  # the parameters, while the job does not run
 
     @property
@@ -136,6 +137,8 @@ class Models:
         self._named = _NamedParameters()
         self._named_with: WeakKeyDictionary[Optimizer, _NamedParameters] = WeakKeyDictionary()
         self.count = 0
+        self.mode_changes = ModeChanges()
+        """The user's lines that put modules into evaluation mode."""
         self.wraps = 0
         """How often a model was wrapped: with it change the parameters that DDP reduces."""
 
@@ -154,6 +157,13 @@ class Models:
         self._found[id(module)] = weakref.ref(module), model
         return model
 
+    def have(self, module: nn.Module) -> bool:
+        """Whether `module` is one of them, wraps one, or is a part of one that is in training."""
+        if self.of(module) is not None:
+            return True
+        first = next(module.parameters(), None)
+        return first is not None and any(first is one for model in self for one in model.parameters().values())
+
     def let_go(self) -> None:
         """Other models are trained from here on: forget those that are gone, and keep none of the others."""
         for model in self:
@@ -170,7 +180,7 @@ class Models:
         if before is None:
             self.count += 1
         prefix = before.prefix if before is not None else f"model{self.count}:" if self.count > 1 else ""
-        self._models[id(unwrapped(ddp))] = WrappedModel(ddp, prefix)
+        self._models[id(unwrapped(ddp))] = WrappedModel(ddp, prefix, self.mode_changes)
         self._found.clear()
         return before is not None
 

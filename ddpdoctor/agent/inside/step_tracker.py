@@ -90,6 +90,7 @@ class StepTracker:
         self.unwaited = Unwaited(trace, lambda: self._counts.steps)
         self.settings = Settings()
         self.averaging = WeightAveraging(self._weights)
+        self.mode_changes = self._models.mode_changes
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
         )
@@ -375,7 +376,7 @@ class StepTracker:
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
-        if self._models.of(module) is not None:
+        if self._models.have(module):
             self._loaded = user_line()
             with self._budget:
                 self._last_weights.look()

@@ -10,6 +10,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
+from .mode_changes import ModeChanges
+from .schema.source_line import SourceLine
 from .schema.training_trace import Evaluating
 
 SHOWN = 3  # names
@@ -19,9 +21,15 @@ _MODE: Callable[[nn.Module], bool] = attrgetter("training")
 class TrainingModes:
     """Of one model, whose modules are walked through again only where its parameters are listed anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: ModeChanges | None = None) -> None:
+        self._changes = changes
         self._listed: object = None
         self._named: dict[str, nn.Module] = {}
+        self._found: tuple[int, int, SourceLine | None] = (
+            0,
+            0,
+            None,
+        )  # after how many changes, which modes, by which line
 
     def of(self, module: nn.Module, listed: object) -> Evaluating | None:
         """What is in evaluation mode; None for nothing. `listed` is the same object for as long as the modules are the same."""
@@ -31,7 +39,15 @@ class TrainingModes:
         if 0 not in modes:
             return None
         names = [name for name, in_training in zip(self._named, modes, strict=True) if not in_training]
-        return Evaluating(tuple(names[:SHOWN]) if module.training else ("",), len(names), crc32(modes))
+        shown = tuple(names[:SHOWN]) if module.training else ("",)
+        return Evaluating(shown, len(names), crc32(modes), self._line(names[0], crc32(modes)))
+
+    def _line(self, name: str, modes: int) -> SourceLine | None:
+        if self._changes is None:
+            return None
+        if self._found[:2] != (self._changes.count, modes):
+            self._found = self._changes.count, modes, self._changes.line_of(self._named[name])
+        return self._found[2]
 
     def forget(self) -> None:
         """Keep nothing alive."""

@@ -144,6 +144,7 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     batches.install()
     observe(steps.origins.install)(DistributedDataParallel)
     observe(steps.settings.install)(trace)
+    observe(steps.mode_changes.install)(trace)
     observe(_follow_handles)(trace, steps)
     _follow_wrapper(DistributedDataParallel, steps, trace)
     _follow_loads(steps, trace)

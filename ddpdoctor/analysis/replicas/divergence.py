@@ -202,6 +202,8 @@ class ModesDiffer(Diverged):
     """The ranks by what is in evaluation mode."""
     tied: bool = False
     """Whether no majority decides which ranks are at fault."""
+    set_here: bool = False
+    """Whether `lines` put the modules into evaluation mode; else they are those of the forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

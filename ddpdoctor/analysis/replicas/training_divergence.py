@@ -193,12 +193,16 @@ def _modes_differ(seen: ByRank, before: ByRank | None, step: int) -> Iterator[Mo
     were = {tuple(sorted(one.modes.items())) for one in before.values()} if before is not None else set()
     changed = tuple(rank for rank in sorted(modes) if modes[rank] not in were) if len(were) == 1 else ()
     told = 0 < len(changed) < len(modes)
+    ranks = changed if told else decided.minority
+    alone = not any(one.modes for rank, one in seen.items() if rank not in ranks)
+    calls = {rank: line for rank in ranks if alone and (line := seen[rank].lines.get("eval")) is not None}
     yield ModesDiffer(
         step=step,
-        ranks=changed if told else decided.minority,
+        ranks=ranks,
         tied=decided.tied and not told,
         sides=sides_of({rank: one.evaluating or "none" for rank, one in seen.items()}),
-        lines=lines_at(seen, "forward"),
+        lines=calls or lines_at(seen, "forward"),
+        set_here=bool(calls),
     )
 
 

@@ -388,6 +388,27 @@ def test_a_rank_that_comes_to_evaluation_mode_is_named_with_its_forward(rank: in
     assert found(in_modes({}, {rank: "the whole model"}), nproc=nproc) == [f"DDP529 [{rank}] 5"]
 
 
+def test_the_line_that_set_evaluation_mode_is_shown_where_the_other_ranks_are_in_training_mode() -> None:
+    line = Frame(file="train.py", line=44, function="preview")
+
+    def make(first: dict[int, str], then: dict[int, str]) -> Make:
+        modes = in_modes(first, then)
+        return lambda rank, step: {
+            **modes(rank, step),
+            **({"lines": {"eval": line}} if modes(rank, step)["modes"] else {}),
+        }
+
+    (finding,) = diagnose(job_of(make({}, {1: "bn"}))).findings
+    assert [(where.rank, where.line, where.note) for where in finding.where] == [
+        (1, 44, "puts them into evaluation mode")
+    ]
+    (finding,) = diagnose(job_of(make({}, dict.fromkeys((0, 1), "bn")))).findings
+    assert {where.line for where in finding.where} == {44}
+    everywhere = dict.fromkeys(range(3), "the whole model")
+    (finding,) = diagnose(job_of(make(everywhere, everywhere | {0: "a part"}))).findings
+    assert 44 not in {where.line for where in finding.where}, "rank 0 has left evaluation mode"
+
+
 def test_a_rank_that_leaves_evaluation_mode_alone_is_named_also_by_two() -> None:
     everywhere = {0: "the whole model", 1: "the whole model"}
     assert found(in_modes(everywhere, {1: "the whole model"}), nproc=2) == ["DDP529 [0] 5"]

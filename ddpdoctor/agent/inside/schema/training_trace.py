@@ -142,6 +142,8 @@ class Evaluating(NamedTuple):
     """How many there are."""
     digest: int
     """A checksum (CRC-32) over the mode of every module that computes something else in it."""
+    line: SourceLine | None = None
+    """The user's line that put the first of them into evaluation mode."""
 
 
 class Backward(NamedTuple):
