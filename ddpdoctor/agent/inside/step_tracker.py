@@ -172,7 +172,7 @@ class StepTracker:
         self._passed_on = None
         if not torch.is_grad_enabled():
             return
-        if not ddp.training:
+        if not (ddp.training or ddp.module.training):  # Lightning leaves the wrapper alone in evaluation mode
             self._in_evaluation.forward(ddp, _samples(inputs), user_line())
             return
         self._in_evaluation.trains_otherwise()

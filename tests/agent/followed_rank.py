@@ -1,0 +1,64 @@
+"""A rank of this process under a step tracker: what it writes down of a wrapper, without a process group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from ddpdoctor.agent.inside.close_up import CloseUp
+from ddpdoctor.agent.inside.dataloader_hooks import Batches
+from ddpdoctor.agent.inside.overhead_budget import Budget
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.schema.training_trace import TraceRecord, segment_name
+from ddpdoctor.agent.inside.step_tracker import StepTracker
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.ranks.training_trace_reader import read_trace
+
+
+class Wrapper(DistributedDataParallel):
+    """A DistributedDataParallel that reduces nothing."""
+
+    def __init__(self, module: nn.Module) -> None:
+        nn.Module.__init__(self)
+        self.module = module
+        self.require_backward_grad_sync = True
+
+    def forward(self, batch: Tensor) -> Any:
+        return self.module(batch)
+
+
+class FollowedRank:
+    """Rank 0 of a job, and its tracker, which audits every `every`th step."""
+
+    def __init__(self, folder: Path, module: nn.Module, *, every: int = 1) -> None:
+        self.rank = Rank(str(folder))
+        self.rank.place([], {"rank": 0, "world_size": 2})
+        self.rank.joined(0, 2)
+        self.trace = TraceWriter(self.rank)
+        self.batches = Batches(self.trace)
+        self.steps = StepTracker(self.trace, self.batches, Budget(self.trace, every, 0.005), lambda: 0, CloseUp())
+        self.steps.begin()
+        self.model = Wrapper(module)
+        self.steps.wrapping(module)
+        self.steps.wrapped(self.model)
+
+    def step(self, optimizer: Optimizer, batch: Tensor) -> None:
+        """One step of training as a job makes it."""
+        optimizer.zero_grad()
+        self.steps.outer_forward(self.model, [batch])
+        loss = self.model(batch).square().mean()
+        self.steps.backward(loss)
+        loss.backward()
+        self.steps.backward_over()
+        self.steps.before_step(optimizer, (), {})
+        optimizer.step()
+        self.steps.after_step(optimizer, (), {})
+
+    def written(self, kind: type[TraceRecord]) -> list[Any]:
+        """Its records of one kind; it writes none after this."""
+        self.trace.close()
+        return [one for one in read_trace(Path(self.rank.path(segment_name(0)))) if isinstance(one, kind)]
