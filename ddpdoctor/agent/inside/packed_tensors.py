@@ -253,17 +253,22 @@ class _Layout:
         return found
 
     def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
-        result = torch.zeros(len(self.shapes), dtype=torch.float64)
+        import numpy as np
+
+        result = np.zeros(len(self.shapes))  # an operation of PyTorch with places takes several times as long
         for block in self._blocks:
-            result[block.places] = block.projections().cpu()
+            result[block.order] = block.projections().cpu().numpy()
         if large is None:
             large = {place: projection(tensors[place]) for place in self._large}
-        by_device: dict[torch.device, list[int]] = {}
+        elsewhere: dict[torch.device, list[int]] = {}
         for place, value in large.items():
-            by_device.setdefault(value.device, []).append(place)
-        for places in by_device.values():
-            result[places] = torch.stack([large[place].double() for place in places]).cpu()
-        return result
+            if value.is_cpu:
+                result[place] = value.item()
+            else:
+                elsewhere.setdefault(value.device, []).append(place)
+        for places in elsewhere.values():
+            result[places] = torch.stack([large[place].double() for place in places]).cpu().numpy()
+        return torch.from_numpy(result)
 
     def samples(self, tensors: Sequence[Tensor]) -> Iterator[tuple[list[int], str, bytes]]:
         for block in self._blocks:
