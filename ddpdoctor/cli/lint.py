@@ -68,9 +68,10 @@ def lint(
     wanted = LintOptions(select=options.select, ignore=options.ignore, config=config, baseline=known)
     if fix and not diff:
         fixed = fix_all(lambda: lint_paths(paths, wanted).report.findings, unsafe=unsafe_fixes)
-        linted = _noted(
-            lint_paths(paths, wanted), f"{_counted(fixed.count)} made in {len(fixed.after)} files", fixed.count
-        )
+        files = f"{len(fixed.after)} file{'' if len(fixed.after) == 1 else 's'}"
+        linted = _noted(lint_paths(paths, wanted), f"{_counted(fixed.count)} made in {files}", fixed.count)
+        for name in fixed.read_only:
+            linted = _noted(linted, f"{name} is read-only: its fixes are not made", 1)
     else:
         linted = _with_fixable(lint_paths(paths, wanted))
     if diff:
@@ -133,10 +134,10 @@ def _show(linted: Linted, options: ReportOptions) -> None:
 
 def _with_fixable(linted: Linted) -> Linted:
     """The report with a note on what `--fix` can correct."""
-    from ddpdoctor.workflows.lint_fixes import fixable
+    from ddpdoctor.workflows.lint_fixes import count_fixable
 
-    safe = sum(fixable(finding, unsafe=False) for finding in linted.report.findings)
-    more = sum(fixable(finding, unsafe=True) for finding in linted.report.findings) - safe
+    safe = count_fixable(linted.report.findings, unsafe=False)
+    more = count_fixable(linted.report.findings, unsafe=True) - safe
     also = f", {_counted(more)} with --unsafe-fixes" if more else ""
     return _noted(linted, f"{_counted(safe)} with --fix{also}", safe + more)
 

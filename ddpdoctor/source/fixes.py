@@ -22,6 +22,7 @@ _LAUNCH = re.compile(
     r"torch\.distributed\.launch\b"
 )
 _USE_ENV = re.compile(r"[ \t]{1,40}--use[_-]env\b")
+_COMMA = re.compile(r"[ \t\r\n]{0,200},(?:[ \t]{0,200}(?=[^\s#]))?")
 MOST_LINES_OF_A_COMMAND = 60
 
 
@@ -55,8 +56,9 @@ def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     changes: list[_Change] = []
     for fix in fixes:
         wanted = list(program.changes(fix))
-        if wanted and not any(_overlap(one, other) for one in wanted for other in changes):
-            changes += wanted
+        new = [each for each in wanted if each not in changes]  # the same change of another one serves this one, too
+        if wanted and not any(_overlap(one, other) for one in new for other in changes):
+            changes += new
             made.append(fix)
     result = program.with_imports(_applied(text, changes), made)
     return (result, made) if _parses(result) else (text, [])
@@ -72,9 +74,46 @@ def _overlap(one: _Change, other: _Change) -> bool:
     return (one.start < other.end and other.start < one.end) or one == other
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """The lines as Python counts them, with their ends; a form feed ends none."""
     return io.StringIO(text, newline="").readlines()
+
+
+def called(code: str) -> str:
+    """The last name of the function that a piece of code calls: `iterdir` of `Path(a).iterdir()`; empty where it calls none."""
+    try:
+        tree = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    return called_by(tree) if isinstance(tree, ast.Call) else ""
+
+
+def called_by(call: ast.Call) -> str:
+    """The last name of the function that a call calls; empty where it has none."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+
+
+def name_of_distributed(text: str) -> str:
+    """The name of torch.distributed in a module; empty where it has none."""
+    for pattern, name in (
+        (r"^[ \t]*import torch\.distributed as (\w+)", ""),
+        (r"^[ \t]*from torch import (?:.*, *)?distributed as (\w+)", ""),
+        (r"^[ \t]*from torch import (?:.*, *)?distributed\b(?! as)", "distributed"),
+        (r"^[ \t]*import torch(?:\.distributed)?[ \t]*$", "torch.distributed"),
+    ):
+        if match := re.search(pattern, text, re.MULTILINE):
+            return name or match[1]
+    return ""
+
+
+def initialised(before: str, indent: str) -> bool:
+    """Whether a statement of the same block, in the text before, makes the process group."""
+    for line in reversed(lines_of(before)):
+        if line.strip() and not line.startswith(indent):
+            return False
+        if re.match(rf"{indent}[\w.]*init_process_group\(", line):
+            return True
+    return False
 
 
 def _parses(text: str) -> bool:
@@ -87,7 +126,7 @@ def _parses(text: str) -> bool:
 
 def _with_torchrun(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     """The script with torchrun in place of torch.distributed.launch, and without `--use_env` in the same command."""
-    lines = _lines(text)
+    lines = lines_of(text)
     made = []
     for fix in fixes:
         at = end = fix.line - 1
@@ -121,7 +160,7 @@ class _Program:
         self.newline = self.module.default_newline
         self.nodes = list(places.items())
         self.starts = [0]
-        for line in _lines(text):
+        for line in lines_of(text):
             self.starts.append(self.starts[-1] + len(line))
 
     def changes(self, fix: Fix) -> Iterator[_Change]:
@@ -162,7 +201,7 @@ class _Program:
             if not documents and not future:
                 break
             after = statement.end_lineno or after
-        lines = _lines(text)
+        lines = lines_of(text)
         first = next((at for at in range(after, len(lines)) if re.match(r"import |from ", lines[at])), after)
         return "".join([*lines[:first], f"import os{self.newline}", *lines[first:]])
 
@@ -223,13 +262,16 @@ class _Program:
         call, _ = found
         for index, argument in enumerate(call.args):
             if argument.keyword is not None and argument.keyword.value == fix.old:
-                start = self._start_of(argument)
+                start, end = self._start_of(argument), self._span_of(argument.value)
+                first, last = start, end
                 if index + 1 < len(call.args):
-                    yield _Change(start, self._start_of(call.args[index + 1]), "")
+                    last = self._start_of(call.args[index + 1])
                 elif index:
-                    yield _Change(self._span_of(call.args[index - 1].value), self._span_of(argument.value), "")
-                else:
-                    yield _Change(start, self._span_of(argument.value), "")
+                    first = self._span_of(call.args[index - 1].value)
+                if "#" in self.text[first:last]:  # the comments around it stay
+                    comma = _COMMA.match(self.text, end)
+                    first, last = start, comma.end() if comma else end
+                yield _Change(first, last, "")
 
     def _start_of(self, node: libcst.CSTNode) -> int:
         return next(self._span(place)[0] for each, place in self.nodes if each is node)
@@ -279,7 +321,7 @@ class _Program:
         """`sorted()` around the call of this name that begins in the line, where there is one."""
         import libcst
 
-        name = fix.old.partition("(")[0].rpartition(".")[2]
+        name = called(fix.old)
         calls = [
             self._span(place)
             for node, place in self.nodes
@@ -305,23 +347,11 @@ class _Program:
                     yield _Change(start, start, f"{indent}{fix.new}{self.newline}")
                 return
 
-    def _dist(self) -> str:
-        """The name of torch.distributed in this module; empty where it has none."""
-        for pattern, name in (
-            (r"^[ \t]*import torch\.distributed as (\w+)", ""),
-            (r"^[ \t]*from torch import (?:.*, *)?distributed as (\w+)", ""),
-            (r"^[ \t]*from torch import (?:.*, *)?distributed\b(?! as)", "distributed"),
-            (r"^[ \t]*import torch(?:\.distributed)?[ \t]*$", "torch.distributed"),
-        ):
-            if match := re.search(pattern, self.text, re.MULTILINE):
-                return name or match[1]
-        return ""
-
     def _end_process_group(self) -> Iterator[_Change]:
         """At the end of `if __name__ == "__main__":`, for a process that still has a group."""
         import libcst
 
-        dist = self._dist()
+        dist = name_of_distributed(self.text)
         for node, place in self.nodes:
             if (
                 isinstance(node, libcst.If)
@@ -349,13 +379,18 @@ class _Program:
         """A barrier for the others before the statement, and one for rank 0 behind it, where a process group is there by then."""
         import libcst
 
-        dist = self._dist()
+        dist = name_of_distributed(self.text)
         for node, place in self.nodes:
             if not isinstance(node, libcst.SimpleStatementLine) or not place.start.line <= fix.line <= place.end.line:
                 continue
             start, end = self._at(place.start.line, 0), self.starts[place.end.line]
             indent = self.text[start : start + place.start.column]
-            if not dist or not indent or not self._initialised(start, indent) or not self.text[:end].endswith("\n"):
+            if (
+                not dist
+                or not indent
+                or not initialised(self.text[:start], indent)
+                or not self.text[:end].endswith("\n")
+            ):
                 return
             step = self.module.default_indent
             first = f"{indent}if {dist}.get_rank() != 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
@@ -363,12 +398,3 @@ class _Program:
             yield _Change(start, start, first)
             yield _Change(end, end, behind)
             return
-
-    def _initialised(self, before: int, indent: str) -> bool:
-        """Whether a statement of the same block above makes the process group."""
-        for line in reversed(_lines(self.text[:before])):
-            if line.strip() and not line.startswith(indent):
-                return False
-            if re.match(rf"{indent}[\w.]*init_process_group\(", line):
-                return True
-        return False

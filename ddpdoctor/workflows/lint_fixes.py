@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import os
 import re
 import tokenize
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,23 +18,27 @@ from ddpdoctor.model import Finding, Fix
 from ddpdoctor.quoting import acts_on_a_terminal
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source import notebooks
-from ddpdoctor.source.embedded_fixes import fixed_blocks, fixed_notebook
+from ddpdoctor.source.embedded_fixes import Fixer, fixed_blocks, fixed_notebook
 from ddpdoctor.source.fixes import LibcstMissing, fixed
 from ddpdoctor.source.launch_script_files import SUFFIXES
+from ddpdoctor.source.possible_fixes import possible
 from ddpdoctor.source.python_text import MARKDOWN
 
 _SUFFIXES = frozenset({".py", notebooks.SUFFIX, *MARKDOWN, *SUFFIXES, ""})
+_UNFIT = (OSError, SyntaxError, ValueError, LookupError, RecursionError)
+"""A file that is gone, or that is no longer what was linted."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as git counts them: neither a carriage return nor a form feed ends one
 MOST_ROUNDS = 8  # fixes that touch the same part are made one after the other
 
 
 @dataclass(slots=True)
 class Fixed:
-    """What was changed: files as they were and as they are, and how many fixes were made."""
+    """What was changed: files as they were and as they are, how many fixes were made, and which files may not be written."""
 
     count: int = 0
     before: dict[str, bytes] = field(default_factory=dict)
     after: dict[str, bytes] = field(default_factory=dict)
+    read_only: dict[str, None] = field(default_factory=dict)
 
     def diff(self) -> tuple[str, list[str]]:
         """All changes as one unified diff that can be applied, and the files whose changes cannot be shown.
@@ -91,8 +96,18 @@ def fix_all(findings: Callable[[], Iterable[Finding]], *, unsafe: bool) -> Fixed
     return done
 
 
-def fixable(finding: Finding, *, unsafe: bool) -> bool:
-    """Whether a tool can correct a finding."""
+def count_fixable(findings: Sequence[Finding], *, unsafe: bool) -> int:
+    """How many findings a tool can correct, as their files are now."""
+    can: set[Fix] = set()
+    for name, fixes in _by_file(findings, unsafe=unsafe).items():
+        with contextlib.suppress(*_UNFIT):
+            data = read_regular(Path(name))
+            can.update(_made(Path(name), data.decode(_encoding(Path(name), data)), fixes, possible)[1])
+    return sum(finding.fix in can for finding in findings if finding.fix is not None)
+
+
+def _fixable(finding: Finding, *, unsafe: bool) -> bool:
+    """Whether a finding names a change for a kind of file that can be changed."""
     fix = finding.fix
     if fix is None or not (fix.safe or unsafe):
         return False
@@ -102,7 +117,7 @@ def fixable(finding: Finding, *, unsafe: bool) -> bool:
 def _by_file(findings: Iterable[Finding], *, unsafe: bool) -> dict[str, list[Fix]]:
     wanted: dict[str, list[Fix]] = {}
     for finding in findings:
-        if finding.fix is not None and fixable(finding, unsafe=unsafe):
+        if finding.fix is not None and _fixable(finding, unsafe=unsafe):
             fixes = wanted.setdefault(notebooks.file_and_cell(finding.fix.file)[0], [])
             if finding.fix not in fixes:
                 fixes.append(finding.fix)
@@ -114,13 +129,16 @@ def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
     try:
         data = read_regular(file)
         encoding = _encoding(file, data)
-        text, made = _fixer(file)(data.decode(encoding), fixes)
+        text, made = _made(file, data.decode(encoding), fixes, fixed)
         new = text.encode(encoding)
     except LibcstMissing as reason:
         raise UsageError(str(reason)) from None
-    except (OSError, SyntaxError, ValueError, LookupError, RecursionError):
+    except _UNFIT:
         return 0
     if not made or new == data:
+        return 0
+    if write and _read_only(file):
+        done.read_only[str(file)] = None
         return 0
     done.before.setdefault(str(file), data)
     if write:
@@ -130,14 +148,21 @@ def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
     return len(made)
 
 
+def _read_only(file: Path) -> bool:
+    """Whether nobody may write to a file: it could be replaced, but its owner did not mean it to be."""
+    return not file.stat().st_mode & 0o222 or not os.access(file, os.W_OK)
+
+
 def _encoding(file: Path, data: bytes) -> str:
     if file.suffix == notebooks.SUFFIX:
         return notebooks.encoding_of(data)
     return tokenize.detect_encoding(io.BytesIO(data).readline)[0] if file.suffix == ".py" else "utf-8"
 
 
-def _fixer(file: Path) -> Callable[[str, list[Fix]], tuple[str, list[Fix]]]:
-    return fixed_notebook if file.suffix == notebooks.SUFFIX else fixed_blocks if file.suffix in MARKDOWN else fixed
+def _made(file: Path, text: str, fixes: list[Fix], fixer: Fixer) -> tuple[str, list[Fix]]:
+    if file.suffix == notebooks.SUFFIX:
+        return fixed_notebook(text, fixes, fixer)
+    return fixed_blocks(text, fixes, fixer) if file.suffix in MARKDOWN else fixer(text, fixes)
 
 
 def _write(file: Path, data: bytes) -> None:

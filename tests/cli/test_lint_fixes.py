@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -246,3 +247,84 @@ def test_groups_of_processes_that_are_spawned_are_not_ended_where_the_program_en
     cli.run(["lint", str(file), "--fix", "--select", "DDP724"])
 
     assert file.read_text() == before
+
+
+CALL = "DataLoader(train_data, batch_size=64, sampler=sampler)"
+ARGUMENTS = {
+    "DataLoader(shuffle=True,  # mix\n        dataset=train_data, batch_size=64, sampler=sampler)":
+        "DataLoader(  # mix\n        dataset=train_data, batch_size=64, sampler=sampler)",
+    "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n        shuffle=True,  # mix\n    )":
+        "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n          # mix\n    )",
+    "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n        shuffle=True\n    )":
+        "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n        \n    )",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ARGUMENTS)
+def test_comments_beside_an_argument_stay(call: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(GOOD.replace(CALL, call))
+    cli.run(["lint", str(file), "--fix", "--select", "DDP713"])
+    assert file.read_text() == GOOD.replace(CALL, ARGUMENTS[call])
+
+
+def test_sorted_stands_around_the_call_that_lists(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    listed = FILES.replace("glob.glob('*.bin')", "list(pathlib.Path('d').iterdir())")
+    file.write_text(GOOD.replace(TRAIN, listed))
+    cli.run(["lint", str(file), "--fix", "--select", "DDP714"])
+    assert "    files = list(sorted(pathlib.Path('d').iterdir()))  # all\n" in file.read_text()
+
+
+MORE = ", datasets.MNIST('m', download=True)\n"
+ONE = '    train_data = datasets.CIFAR10("data", download=True)\n'
+CAN = [
+    ("DDP716", GUARDED, ONE, 1),
+    ("DDP716", GUARDED, f"    x = 1; {ONE.strip()}  # and more\n", 1),
+    ("DDP716", GUARDED, f"    if True: {ONE.strip()}\n", 0),
+    ("DDP716", GUARDED, f"    with torch.no_grad(): {ONE.strip()}; x = 1\n", 0),
+    ("DDP716", GUARDED, ONE.replace("train_data =", "train_data, more =").replace("\n", MORE), 2),
+    ("DDP711", "        sampler.set_epoch(epoch)\n", "", 1),
+    ("DDP713", CALL, "DataLoader(train_data, 64, shuffle=True, sampler=sampler)", 1),
+    ("DDP713", CALL, "DataLoader(train_data, 64, True, sampler)", 0),
+    ("DDP714", TRAIN, FILES, 1),
+    ("DDP714", TRAIN, FILES.replace(")  # all", ") + glob.glob('*.tar')"), 0),
+    ("DDP724", "    dist.destroy_process_group()\n", "", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", [".py", ".ipynb", ".md"])
+@pytest.mark.parametrize(("code", "old", "new", "count"), CAN)
+def test_as_many_fixes_are_announced_as_are_made(
+    code: str, old: str, new: str, count: int, suffix: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert old in GOOD
+    file = tmp_path / f"train{suffix}"
+    text = GOOD.replace(old, new)
+    cells = json.dumps({"cells": [{"cell_type": "code", "source": text.splitlines(keepends=True)}]})
+    file.write_text({".py": text, ".ipynb": cells, ".md": f"```python\n{text}```\n"}[suffix])
+    wanted = f"{count} {'fix' if count == 1 else 'fixes'}"
+
+    cli.run(["lint", str(file), "--select", code])
+    shown = capfd.readouterr().out
+    assert code in shown
+    assert f"note: {wanted} with --fix\n" in shown if count else " with --fix" not in shown
+
+    cli.run(["lint", str(file), "--fix", "--select", code])
+    shown = capfd.readouterr().out
+    assert f"note: {wanted} made in 1 file\n" in shown if count else "made in" not in shown
+
+
+def test_where_a_file_may_not_be_written_that_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, other, link = tmp_path / "train.py", tmp_path / "other.py", tmp_path / "link.py"
+    file.write_text(sick("DDP720"))
+    file.chmod(0o444)
+    other.write_text(sick("DDP720"))
+    link.symlink_to(other)
+    assert cli.run(["lint", str(file), str(link), "--fix"]) == 1
+    shown = capfd.readouterr().out
+    assert f"note: {file} is read-only: its fixes are not made\n" in shown
+    assert "note: 1 fix made in 1 file\n" in shown
+    assert file.read_text() == sick("DDP720")
+    assert link.is_symlink()
+    assert 'set_device(int(os.environ["LOCAL_RANK"]))' in other.read_text()
