@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.outstanding import ROOTED
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.messages.collectives import unplaced, verb, witnesses
@@ -21,6 +22,10 @@ RULE = Rule(
     "rank's own log for CUDA and NCCL errors",
     explains=("DDP307", "DDP312", "DDP313", "DDP314", "DDP318", "DDP408"),
 )
+OF_A_ROOT = (
+    "print `src` or `dst` before this call: a rank that gives another root waits in it alone (DDP304; recorders do not show it, "
+    "`ddpdoctor watch` does). If it is the same on every rank, look at the GPU of this rank: Xid in `dmesg`, `nvidia-smi -q`"
+)
 SHOWN_RANKS = 3
 
 
@@ -33,9 +38,12 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
     told = [_describe(one) for one in graph.behind[:SHOWN_RANKS]]
     if len(graph.behind) > SHOWN_RANKS:
         told.append(f"and so {len(graph.behind) - SHOWN_RANKS} more ranks")
+    device = verb(ranks, "its device", "their devices")
+    watchdog = verb(ranks, "its watchdog thread", "their watchdog threads")
+    rooted = all(one.operation.op in ROOTED for one in graph.behind)
+    other_root = f", or {verb(ranks, 'it', 'they')} gave another root than the other ranks" if rooted else ""
     yield RULE.finding(
-        f"{'; '.join(told)}: {verb(ranks, 'its device', 'their devices')} stopped, or "
-        f"{verb(ranks, 'its watchdog thread', 'their watchdog threads')} did",
+        f"{'; '.join(told)}: {device} stopped, or {watchdog} did{other_root}",
         ranks=ranks,
         where=witnesses(calls, ranks),
         details=[*graph.details(), *unplaced(calls, ranks)],
@@ -43,6 +51,7 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
         completed={str(one.rank): one.completed for one in graph.behind},
         peers_completed={str(one.rank): max(one.peers_completed.values(), default=None) for one in graph.behind},
         waiting=[*graph.waiting],
+        remedy=OF_A_ROOT if rooted else None,
     )
 
 

@@ -237,7 +237,12 @@ class _Graph:
         return self._towards_older_dumps()
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
-        """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none."""
+        """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none.
+
+        Nobody where a rank called something else by its number, and is through with it: what the others wait in never ends.
+        """
+        if _met_another_call(operation):
+            return
         absent = [rank for rank in operation.absent if rank not in self._stale]
         yield from absent
         if not operation.absent:
@@ -415,6 +420,9 @@ class _Graph:
             reason = Reason.MISMATCH if _is_mismatch(innermost[0]) else Reason.STANDING
             members = {rank for one in innermost for rank in one.members}
             return _Final(reason, tuple(sorted(members)), tuple(innermost))
+        met = next(filter(_met_another_call, operations), None)
+        if met is not None:
+            return _Final(Reason.MISMATCH, met.members, (met,))
         batching = {rank for one in operations for rank in self._standing.with_batches(one)}
         ranks = sorted(batching | {node for node in component if node >= 0})
         known = not {*self._outstanding.not_kept}.issuperset(ranks)  # else what they waited in first is lost
@@ -458,6 +466,16 @@ class _Graph:
 def _is_mismatch(operation: Operation) -> bool:
     """Whether its ranks called different things by its number: then it is not one operation."""
     return operation.group is not None and differs(operation.group, operation.seq)
+
+
+def _met_another_call(operation: Operation) -> bool:
+    """Whether a rank called something else by its number, which ended there without the others, as a call with a root can."""
+    return (
+        operation.group is not None
+        and operation.complete
+        and {*operation.waiting} != {*operation.members}
+        and any(mismatch.seq == operation.seq for mismatch in operation.group.mismatches.values())
+    )
 
 
 def _replaces(operation: Operation, deviation: FirstDeviation) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ddpdoctor.checks.ddp319_device_stopped import OF_A_ROOT, RULE
 from ddpdoctor.engine import diagnose
 from tests.flight_records import STEP, Did, flights, waits
 
@@ -45,3 +46,20 @@ def test_a_rank_that_waits_in_something_older_is_not_accused_of_the_broadcast() 
     behind = [STEP, waits(pair), waits(BROADCAST), waits(STEP)]
     found = told(through, through, behind, [STEP, replace(pair, done=False), BROADCAST, waits(STEP)])
     assert ("DDP319", (2,)) not in found
+
+
+@pytest.mark.parametrize(("call", "remedy"), [(BROADCAST, OF_A_ROOT), (STEP, RULE.remedy)])
+def test_a_rank_that_waits_in_a_broadcast_alone_may_have_given_another_root(call: Did, remedy: str) -> None:
+    through = [STEP, call, waits(STEP)]
+    (finding, *_) = diagnose(flights(through, through, [STEP, waits(call), waits(STEP)], through)).findings
+    assert (finding.code, finding.remedy) == ("DDP319", remedy)
+    assert ("another root" in finding.message) == (call is BROADCAST)
+
+
+def test_a_rank_that_is_through_with_another_call_is_named_and_not_those_that_it_waits_for() -> None:
+    """Rank 0 is through with a broadcast of its own where all others reduce, and waits for rank 1 to take what it sends."""
+    sends = waits(Did("send", group="1", members=(0, 1), peers=(0, 1)))
+    others = [STEP, waits(STEP)]
+    assert told([STEP, BROADCAST, sends], others, others, others) == [("DDP301", (0,))]
+    same = [STEP, waits(BROADCAST)]
+    assert told([STEP, BROADCAST, sends], same, same, same)[:1] != [("DDP301", (0,))]
