@@ -23,7 +23,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
 from ddpdoctor.evidence.stacks import GivenSize
-from ddpdoctor.messages.collectives import FROM_TWO_THREADS, GROUP_OF_ITS_OWN, aftermath, unplaced, witnesses
+from ddpdoctor.messages.collectives import FROM_TWO_THREADS, GROUP_OF_ITS_OWN, aftermath, of_shape, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -54,7 +54,6 @@ IN_ONE_ORDER = (
     "make these calls in the same order on every rank: iterate over something sorted (`sorted(stats)`) and not over what each "
     "rank has put together itself"
 )
-SHOWN_TENSORS = 3
 
 _CALLS_AND_WAITS = re.compile(r"/torch/distributed/(?:distributed_c10d|utils|tensor/_redistribute)\.py$")
 """What makes a collective and waits for it in one call."""
@@ -102,7 +101,7 @@ def _by_stacks(given: PerRank[GivenSize]) -> Iterator[Finding]:
     sides = vote({rank: call.size for rank, call in by_rank.items()})
     if len(sides.sides) < 2:
         return
-    spoken = {rank: _spoken(((call.size,),)) for rank, call in by_rank.items()}
+    spoken = {rank: of_shape(((call.size,),)) for rank, call in by_rank.items()}
     (first, *_), *_ = told = sides.sides if sides.tied else sides.sides[::-1]
     rest = " and ".join(f"{group_ranks(ranks)} {spoken[ranks[0]]}" for ranks in told[1:])
     order = (*sides.minority, *(rank for rank in sorted(by_rank) if rank not in sides.minority))
@@ -247,7 +246,7 @@ def _finding(
             sides = replace(sides, minority=deviation.ranks)
     by_shape: dict[str, list[int]] = {}
     for rank in (*sides.minority, *(rank for rank in gave if rank not in sides.minority)):
-        by_shape.setdefault(_spoken(shape(mismatch.issued[rank].calls)), []).append(rank)
+        by_shape.setdefault(of_shape(shape(mismatch.issued[rank].calls)), []).append(rank)
     (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
     name = mismatch.issued[its[0]].name
     rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
@@ -271,12 +270,6 @@ def _finding(
         else None,
         seq=mismatch.seq,
         group=group.name or "default",
-        shapes={str(rank): _spoken(shape(issued.calls)) for rank, issued in sorted(mismatch.issued.items())},
+        shapes={str(rank): of_shape(shape(issued.calls)) for rank, issued in sorted(mismatch.issued.items())},
         more=mismatch.more,
     )
-
-
-def _spoken(shapes: tuple[tuple[tuple[int, ...], ...], ...]) -> str:
-    tensors = [tensor for call in shapes for tensor in call]
-    shown = " + ".join(f"[{', '.join(map(str, tensor))}]" for tensor in tensors[:SHOWN_TENSORS])
-    return shown + (f" + {len(tensors) - SHOWN_TENSORS} more" if len(tensors) > SHOWN_TENSORS else "") or "none"

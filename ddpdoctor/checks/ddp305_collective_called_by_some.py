@@ -20,7 +20,7 @@ from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
 from ddpdoctor.messages.calls_between_iterations import called_by_some
-from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, names, names_with_shapes, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -307,7 +307,9 @@ def _describe(desync: Desync, earlier: Mapping[int, CollectiveCall], *, tied: bo
             "exit code 0"
         )
     never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
-    ours, theirs = names(desync.issued, desync.minority), names(desync.issued, desync.majority)
+    ours, theirs = (names(desync.issued, ranks) for ranks in (desync.minority, desync.majority))
+    if ours == theirs and desync.cause is Cause.MISSING:
+        ours, theirs = (names_with_shapes(desync.issued, ranks) for ranks in (desync.minority, desync.majority))
     if desync.cause is Cause.MISSING:
         said = f"{minority} never called {theirs} that {majority} {verb(desync.majority, 'calls', 'call')}"
         if desync.ended:

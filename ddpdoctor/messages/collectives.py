@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, spoken
+from ddpdoctor.analysis.collectives.matching import shape
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch
 from ddpdoctor.model import Where, group_ranks
 
 FROM_TWO_THREADS = "two threads of a rank call collectives of this group, so their order is nondeterministic"
 GROUP_OF_ITS_OWN = "give the thread a process group of its own (`dist.new_group()`) that nothing else uses"
+SHOWN_TENSORS = 3
 MINUTES_FROM = 120.0  # seconds above which nobody reads seconds
 
 
@@ -33,6 +35,21 @@ def called(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> str:
 def names(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> str:
     """The calls of these ranks, each once: `all_reduce #9`."""
     return " or ".join(_by_name(issued, ranks))
+
+
+def of_shape(shapes: Sequence[Sequence[Sequence[int]]]) -> str:
+    """The shapes of all tensors of some calls: `[10] + [20, 3]`."""
+    tensors = [tensor for call in shapes for tensor in call]
+    shown = " + ".join(f"[{', '.join(map(str, tensor))}]" for tensor in tensors[:SHOWN_TENSORS])
+    return shown + (f" + {len(tensors) - SHOWN_TENSORS} more" if len(tensors) > SHOWN_TENSORS else "") or "none"
+
+
+def names_with_shapes(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> str:
+    """The same calls with what they were given: `all_reduce #9 with a tensor of shape [10]`."""
+    told = [
+        f"{one.name} with a tensor of shape {of_shape(shape(one.calls))}" for rank in ranks if (one := issued.get(rank))
+    ]
+    return " or ".join(dict.fromkeys(told))
 
 
 def witnesses(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import attrgetter, eq
@@ -162,8 +162,6 @@ def _with_gaps(
     first, last = min(by_seq), max(by_seq)
     if last - first > 2 * len(record) + 1_000_000:
         first = last  # numbers so far apart are damage: the last call is all that can be believed
-    if first < last and _is_not_closed(record, positions, by_seq[last]):
-        last = max(seq for seq in by_seq if seq < last)
     oldest = by_seq[first]
     if first < last and record.lost and oldest[0] == 0 and record.calls[record.call[oldest[-1]]].op == END_OF_COALESCED:
         first = min(seq for seq in by_seq if seq > first)  # the ring may have lost the beginning of this batch
@@ -175,29 +173,6 @@ def _with_gaps(
         places.append(sites[record.stack[group[-1]]] if group else UNKNOWN)
         entries.append(group[-1] if group else -1)
     return CallSequence(rank=entry.rank, first=first, calls=tuple(calls), sites=tuple(places), entries=tuple(entries))
-
-
-def _is_not_closed(record: FlightRecord, positions: Sequence[int], batch: Sequence[int]) -> bool:
-    """Whether the dump was made while the host issued this batch: its entries are the last of all and young, and none closes it.
-
-    Nothing of it has been given to the device then. An older batch of the group must show that these are closed by an entry.
-    """
-    taken, created = record.taken_at, record.created_ns[batch[-1]] / 1e9
-    if taken is None or not 0 <= taken - created < MOVING_SECONDS:
-        return False
-    closing = {number for number, call in enumerate(record.calls) if call.op == END_OF_COALESCED}
-    return (
-        batch[-1] == len(record) - 1
-        and closing.isdisjoint(record.call[position] for position in batch)
-        and not closing.isdisjoint(record.call[position] for position in positions)
-        and record.calls[record.call[batch[-1]]] in _in_batches(record, positions, closing)
-    )
-
-
-def _in_batches(record: FlightRecord, positions: Sequence[int], closing: Collection[int]) -> set[Call]:
-    """The calls that were issued as part of a batch."""
-    closed = {record.seq[position] for position in positions if record.call[position] in closing}
-    return {record.calls[record.call[position]] for position in positions if record.seq[position] in closed}
 
 
 def _split_by_members(

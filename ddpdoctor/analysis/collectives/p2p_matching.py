@@ -13,6 +13,7 @@ from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS, users_
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
+from ddpdoctor.analysis.hangs.outstanding import with_all_transfers
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import POINT_TO_POINT
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
@@ -184,13 +185,15 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
             if record.state[entry] is not State.DONE:
                 under_way[group.name, call.tag, call.op, source, target] += 1
                 waiting.append((group.name, call.tag, call.op, source, target, rank, entry))
+    kept = with_all_transfers(timeline.call_index.records) if waiting else {}
     for name, tag, op, source, target, rank, entry in waiting:
         partner = target if op == "send" else source
         opposite = "recv" if op == "send" else "send"
         mine, theirs = timeline.call_index.records[rank], timeline.call_index.records.get(partner)
         if theirs is None:
             continue
-        incomplete = bool(mine.lost or theirs.lost)  # rings that wrapped have not kept the same pairs
+        # rings that wrapped have not kept the same pairs
+        incomplete = bool(mine.lost or theirs.lost) and not (name in kept[rank] and name in kept[partner])
         counted = under_way if incomplete else issued
         if counted[name, tag, opposite, source, target] < counted[name, tag, op, source, target]:
             yield _unmatched(mine, rank, partner, op, entry, batch=(name, mine.seq[entry]) if incomplete else None)

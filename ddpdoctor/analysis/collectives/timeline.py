@@ -22,6 +22,7 @@ from ddpdoctor.analysis.collectives.group_members import with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.analysis.collectives.multithreaded import made_by_a_thread
+from ddpdoctor.analysis.collectives.open_batches import without_open_batches
 from ddpdoctor.analysis.collectives.replaced_groups import without_replaced
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
@@ -193,7 +194,7 @@ def derive(
     Raises:
         SkipCheck: the recorders are empty.
     """
-    records = with_closed_batches(with_statuses(without_replaced(records)))
+    records = without_open_batches(with_closed_batches(with_statuses(without_replaced(records))))
     records = with_transfers(with_members(records, calls), calls)
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")

@@ -287,13 +287,7 @@ def _transfers_of(timeline: Timeline) -> _Transfers:
     if not posted:
         return _Transfers(posted={}, issued={}, kept={})
     records = timeline.call_index.records
-    batched = {
-        label_of(record.groups[call.group])
-        for record in records.values()
-        for call in record.calls
-        if call.op == END_OF_COALESCED
-    }
-    kept = {rank: _with_all_transfers(record, batched) for rank, record in records.items()}
+    kept = with_all_transfers(records)
     return _Transfers(posted=posted, issued=_counted(records, kept), kept=kept)
 
 
@@ -417,6 +411,17 @@ def _counted(records: Mapping[int, FlightRecord], kept: Mapping[int, Collection[
                 source, target = (_global(group.ranks, place) for place in (call.source, call.target))
                 found[_Pair(group.name, source, target, call.tag), operation((call,))] += times
     return found
+
+
+def with_all_transfers(records: Mapping[int, FlightRecord]) -> dict[int, set[str]]:
+    """For each rank the names of the groups of which its record holds all sends and receives since the start."""
+    batched = {
+        label_of(record.groups[call.group])
+        for record in records.values()
+        for call in record.calls
+        if call.op == END_OF_COALESCED
+    }
+    return {rank: _with_all_transfers(record, batched) for rank, record in records.items()}
 
 
 def _with_all_transfers(record: FlightRecord, batched: Collection[str]) -> set[str]:

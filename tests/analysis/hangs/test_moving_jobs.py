@@ -71,13 +71,25 @@ def test_no_completed_call_excuses_one_that_waits_for_longer_than_a_queue_holds(
 
 
 @pytest.mark.parametrize("waited", [500.0, None])
-def test_a_batch_that_is_open_for_long_is_compared(waited: float | None) -> None:
+def test_a_batch_that_is_open_for_long_tells_where_the_host_has_stopped(waited: float | None) -> None:
     one, end = Did("all_gather"), Did("coalesced")
     made = [[one, one, end], [one, one, end], [one]]
     whole = in_batches([*made[:2], [one, one, end]], waited=500.0)
     open_ = in_batches(made, waited=waited)
     assert derived(flights(open_, open_, open_, open_), WaitForGraph) is not None
-    assert 2 in diagnose(flights(whole, whole, open_, whole)).findings[0].ranks
+    assert told(whole, whole, open_, whole) == [("DDP307", (2,))]
+
+
+@pytest.mark.parametrize(("closed", "code"), [(False, "DDP307"), (True, "DDP314")])
+def test_a_batch_of_sends_that_is_open_for_long_tells_where_the_host_has_stopped(*, closed: bool, code: str) -> None:
+    def exchanges(rank: int, *, closed: bool = True) -> FlightRecord:
+        send = Did("send", peers=(rank, 1 - rank), group="1", members=(0, 1))
+        batch = [send, replace(send, op="recv", peers=(1 - rank, rank)), replace(send, op="coalesced")]
+        return in_batches([[*batch], [*batch], [*batch] if closed else [send]], waited=500.0)
+
+    waits_for_0 = record([waits(Did("all_reduce", group="2", members=(0, 2)))], waited=500.0)
+    (finding,) = diagnose(flights(exchanges(0, closed=closed), exchanges(1), waits_for_0)).findings
+    assert (finding.code, finding.ranks) == (code, () if closed else (0,))
 
 
 def test_a_batch_that_the_host_was_issuing_is_not_compared() -> None:
@@ -106,6 +118,10 @@ def test_numbers_that_are_left_out_beside_a_batch_that_is_cut_are_no_calls() -> 
     assert [{issued.seq for issued in track.groups[0].last.values()} for track in tracks if track] == [{2}, {4}]
     assert [track.groups[0].group_sequences.sequences[0].first for track in tracks if track] == [1, 3]
     assert all(0 in finding.ranks for finding in diagnose(flights(open_, whole, whole, whole)).findings)
+
+
+def told(*records: FlightRecord) -> list[tuple[str, tuple[int, ...]]]:
+    return [(finding.code, finding.ranks) for finding in diagnose(flights(*records)).findings]
 
 
 def in_batches(batches: list[list[Did]], *, waited: float | None = 6.2) -> FlightRecord:

@@ -1,0 +1,48 @@
+"""Sends and receives that are issued in batches: a half that was left out, in dumps of active entries alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import Did, flights, record, waits
+
+BATCHES = 3
+WORLD = 8
+PAIRS = {str(rank): (rank, rank + 1) for rank in range(0, WORLD, 2)}
+
+
+def job(odd: int | None) -> list[FlightRecord]:
+    """Pairs exchange tensors three times; rank `odd` leaves out its second send, so the last receive has no partner."""
+    return [active(rank, odd) for rank in range(WORLD)]
+
+
+def active(rank: int, odd: int | None) -> FlightRecord:
+    """The dump of a rank that has lost the collectives before: halves of batches have no state of their own, and stay."""
+    name, pair = next((name, pair) for name, pair in PAIRS.items() if rank in pair)
+    me = pair.index(rank)
+    send = Did("send", peers=(me, 1 - me), group=f"cp{name}", members=pair)
+    receive, end = replace(send, op="recv", peers=(1 - me, me)), replace(send, op="coalesced")
+    made: list[tuple[Did, int]] = []
+    for number in range(1, BATCHES + 1):
+        halves = [receive] if (rank, number) == (odd, BATCHES - 1) else [send, receive]
+        stays = odd in pair and rank != odd and number == BATCHES
+        made += [(waits(half) if stays else half, number) for half in (*halves, *([end] if stays else []))]
+    made.append((waits(Did("all_reduce")), 1))
+    found = record([did for did, _ in made], world=WORLD, waited=500.0, lost=2)
+    through = BATCHES - 1 if odd in pair and rank != odd else BATCHES
+    pipes = (
+        replace(one, description="CONTEXT", last_enqueued=BATCHES, last_completed=through) for one in found.groups[:1]
+    )
+    groups = (*pipes, *(replace(one, last_enqueued=1, last_completed=0) for one in found.groups[1:]))
+    return replace(found, seq=tuple(seq for _, seq in made), groups=groups)
+
+
+def test_a_send_that_was_left_out_of_a_batch_is_found_where_the_dump_holds_all_sends_of_the_group() -> None:
+    findings = diagnose(flights(*job(odd=1))).findings
+    assert [(finding.code, finding.ranks) for finding in findings] == [("DDP313", (1,))]
+
+
+def test_batches_that_are_whole_are_no_finding_about_sends() -> None:
+    assert "DDP313" not in {finding.code for finding in diagnose(flights(*job(odd=None))).findings}
