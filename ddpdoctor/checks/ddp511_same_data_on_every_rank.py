@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SameInputs, SameSamples
+from ddpdoctor.messages import sampler_shares
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -29,14 +31,15 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     for samples in divergences.of(SameSamples):
         message = (
             f"in epoch {samples.epoch}, all {divergences.world_size} ranks draw the same {samples.unique} samples in the same "
-            "order"
+            f"order{sampler_shares.sentence(samples.shares)}"
         )
-        yield finding(
+        shown = finding(
             RULE,
             samples,
             message,
             cause="indices",
             note="iterates over the samples",
+            remedy=sampler_shares.remedy(samples.shares),
             numbers={
                 "epoch": samples.epoch,
                 "drawn": samples.drawn,
@@ -44,6 +47,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
                 "repeats": samples.drawn - samples.unique,
             },
         )
+        lines = sampler_shares.where(samples.shares, samples.ranks)
+        yield replace(shown, where=(*lines, *shown.where))
     for inputs in divergences.of(SameInputs):
         who = _who(inputs, divergences.world_size)
         message = f"the model gets the same input on {who}, in {inputs.steps} of {inputs.steps} compared steps"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SamplesOverlap
+from ddpdoctor.messages import sampler_shares
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -27,13 +29,15 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         message = (
             f"in epoch {found.epoch}, {found.drawn} draws covered {found.unique} of {found.length} samples: {repeats} "
             f"draws were repeats and {found.missing} samples were never drawn{minority}"
+            f"{sampler_shares.sentence(found.shares)}"
         )
-        yield finding(
+        shown = finding(
             RULE,
             found,
             message,
             cause="strangers" if found.without_them else "",
             note="iterates over the samples",
+            remedy=sampler_shares.remedy(found.shares),
             numbers={
                 "epoch": found.epoch,
                 "drawn": found.drawn,
@@ -43,3 +47,5 @@ def check(divergences: Divergences) -> Iterator[Finding]:
                 "length": found.length,
             },
         )
+        lines = sampler_shares.where(found.shares, found.ranks)
+        yield replace(shown, where=(*lines, *shown.where))

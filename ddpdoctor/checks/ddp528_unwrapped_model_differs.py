@@ -50,6 +50,8 @@ def _message(found: UnwrappedDiffers, divergences: Divergences) -> str:
         )
     else:
         who = "all ranks updated it since it was equal"
+        if not found.tied and len(found.ranks) < len(found.moved):
+            who += f", {group_ranks(found.ranks)} to other values than the rest"
     return f"{when}, {what} differs between ranks: {who}{_use(found)}{tie_note(tied=found.tied)}"
 
 

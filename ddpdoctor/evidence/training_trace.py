@@ -272,6 +272,22 @@ class UnwaitedSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSeen:
+    """The part of a data set that a sampler draws."""
+
+    rank: int
+    """The number of the part."""
+    replicas: int
+    """How many parts there are."""
+    epoch: int
+    """The epoch that it was told, or 0."""
+    made: Frame | None = None
+    """The user's line that made the sampler."""
+    told: Frame | None = None
+    """The user's line that told it its epoch last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSeen:
     """One pass over a data loader that was trained on."""
 
@@ -293,6 +309,8 @@ class EpochSeen:
     """The user's line that iterates."""
     data: str = ""
     """What stands for what the data set keeps; empty where that is not known."""
+    share: ShareSeen | None = None
+    """The part of the data set that its sampler draws; None where it divides nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from ddpdoctor.evidence.training_trace import (
     OverflowSeen,
     ProbeSeen,
     Recomputed,
+    ShareSeen,
     StepSeen,
     Table,
     TensorKind,
@@ -441,6 +442,17 @@ def _epoch(epoch: trace.Epoch) -> EpochSeen:
         sampler=epoch.sampler,
         line=_frame(epoch.line),
         data=epoch.data,
+        share=_share(epoch.share) if epoch.share is not None else None,
+    )
+
+
+def _share(share: trace.Share) -> ShareSeen:
+    return ShareSeen(
+        rank=share.rank,
+        replicas=share.replicas,
+        epoch=share.epoch,
+        made=_frame(share.made),
+        told=_frame(share.told),
     )
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .sampler_shares import SamplerShares
 from .schema.source_line import SourceLine
-from .schema.training_trace import BatchPosition, Epoch
+from .schema.training_trace import BatchPosition, Epoch, Share
 from .trace_writer import TraceWriter, user_line
 
 MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
@@ -20,7 +21,16 @@ MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
 class LoaderEpoch:
     """One pass over one data loader, as far as the loop went; `place` are its loader and number among those trained on."""
 
-    def __init__(self, loader: int, length: int | None, line: SourceLine | None, sampler: str, data: str = "") -> None:
+    def __init__(
+        self,
+        loader: int,
+        length: int | None,
+        line: SourceLine | None,
+        sampler: str,
+        data: str = "",
+        share: Share | None = None,
+    ) -> None:
+        self.share = share
         self.loader, self.length, self.line, self.sampler, self.data = loader, length, line, sampler, data
         self.place: tuple[int, int] | None = None
         self.drawn: deque[Any] = deque()
@@ -54,6 +64,7 @@ class LoaderEpoch:
             sampler=self.sampler,
             indices=base64.b64encode(zlib.compress(self.indices.tobytes())).decode() if known else None,
             data=self.data,
+            share=self.share,
         )
 
 
@@ -62,6 +73,7 @@ class Batches:
 
     def __init__(self, trace: TraceWriter) -> None:
         self._trace = trace
+        self._shares = SamplerShares()
         self._loaders: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._digest: Callable[[Any], str] = lambda _: ""  # once torch is there, see `install`
         self._data: dict[int, str] = {}  # by loader: the digest of its data set when it was first iterated over
@@ -94,6 +106,7 @@ class Batches:
         from .data_identity import data_digest
 
         self._digest = data_digest
+        self._shares.install(self._trace)
         observe = self._trace.observing
         started, drew = observe(self._started), observe(self._drew)
         received, finished = observe(self._received), observe(self._finished)
@@ -141,7 +154,7 @@ class Batches:
             self._open.remove(epoch)
         length = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
         sampler = type(getattr(loader, "sampler", None)).__name__
-        epoch = LoaderEpoch(number, length, user_line(), sampler, self._data[number])
+        epoch = LoaderEpoch(number, length, user_line(), sampler, self._data[number], self._shares.of(loader))
         early = self._epochs.get(iterator)
         if early is not None:  # workers are fed before `__iter__` returns
             waiting = getattr(iterator, "_tasks_outstanding", 0)

@@ -75,9 +75,14 @@ def _shares(seen: Mapping[int, EpochSeen]) -> SameSamples | SamplesOverlap | Non
     ranks = tuple(sorted(seen))
     first = next(iter(seen.values()))
     lines = {rank: epoch.line for rank, epoch in seen.items() if epoch.line is not None}
+    shares = {rank: epoch.share for rank, epoch in seen.items() if epoch.share is not None}
+    if len(shares) < len(seen):
+        shares = {}
     drawn, unique = sum(map(len, lists)), len(set().union(*lists))
     if len(set(lists)) == 1:
-        return SameSamples(step=0, ranks=ranks, lines=lines, epoch=first.number, drawn=drawn, unique=unique)
+        return SameSamples(
+            step=0, ranks=ranks, lines=lines, epoch=first.number, drawn=drawn, unique=unique, shares=shares
+        )
     within = sum(len(indices) - len(set(indices)) for indices in lists)
     if within > len(ranks):  # sampling with replacement draws one sample twice on purpose
         return None
@@ -91,7 +96,7 @@ def _shares(seen: Mapping[int, EpochSeen]) -> SameSamples | SamplesOverlap | Non
     strangers = _strangers(seen, padding)
     return SamplesOverlap(
         step=0, ranks=strangers or ranks, lines=lines, without_them=bool(strangers), epoch=first.number, drawn=drawn,
-        unique=unique, missing=missing, length=first.length or 0,
+        unique=unique, missing=missing, length=first.length or 0, shares=shares,
     )  # fmt: skip
 
 

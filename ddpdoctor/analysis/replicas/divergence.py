@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
+from ddpdoctor.evidence.training_trace import ShareSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +217,8 @@ class SameSamples(Diverged):
     """How many samples all ranks drew together."""
     unique: int
     """How many different samples these were."""
+    shares: Mapping[int, ShareSeen] = field(default_factory=dict)
+    """The part that the sampler of each rank draws, where each divides the data set; else nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +247,8 @@ class SamplesOverlap(Diverged):
     """The length of the data set, 0 where it is not known."""
     without_them: bool = False
     """Whether the parts would not overlap without `ranks`."""
+    shares: Mapping[int, ShareSeen] = field(default_factory=dict)
+    """The part that the sampler of each rank draws, where each divides the data set; else nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

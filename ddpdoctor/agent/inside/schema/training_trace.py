@@ -427,6 +427,21 @@ class UnwaitedWork(NamedTuple):
     """`forward` or `step` where that used the result before it was there; nothing where the handle was thrown away."""
 
 
+class Share(NamedTuple):
+    """The part of a data set that a sampler draws."""
+
+    rank: int
+    """The number of the part, from 0."""
+    replicas: int
+    """How many parts there are."""
+    epoch: int
+    """The epoch that it was told, or 0."""
+    made: SourceLine | None
+    """Where it was made."""
+    told: SourceLine | None
+    """Where it was last told its epoch."""
+
+
 class Epoch(NamedTuple):
     """A pass over a data loader that was trained on."""
 
@@ -448,6 +463,8 @@ class Epoch(NamedTuple):
     """The indices drawn, in order: 64-bit integers, compressed by zlib, in base64; None where they are not known."""
     data: str = ""
     """What stands for what the data set keeps; empty where that is not known."""
+    share: Share | None = None
+    """The part of the data set that its sampler draws; None where it divides nothing."""
 
 
 class Evaluation(NamedTuple):

@@ -1,0 +1,76 @@
+"""What is known of a sampler: its part, its epoch, and the lines that made it and told it that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
+from torch.utils.data.distributed import DistributedSampler
+
+from ddpdoctor.agent.inside.sampler_shares import SamplerShares
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+
+
+class Numbers(Dataset[int]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Own(Sampler[int]):
+    """A sampler of the program's own, which has no hash."""
+
+    rank, num_replicas, epoch = 1, 2, 3
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __iter__(self) -> Any:
+        return iter(range(4))
+
+
+@pytest.fixture
+def shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SamplerShares:
+    """They follow samplers until the test is over."""
+    for name in ("__init__", "set_epoch"):
+        monkeypatch.setattr(DistributedSampler, name, getattr(DistributedSampler, name))
+    found = SamplerShares()
+
+    class Trace:
+        def observing(self, observer: Callable[..., None]) -> Callable[..., None]:
+            return observer
+
+    trace: Any = Trace()
+    assert hasattr(TraceWriter, "observing")
+    found.install(trace)
+    return found
+
+
+def test_the_part_the_epoch_and_both_lines_are_known(shares: SamplerShares) -> None:
+    sampler = DistributedSampler(Numbers(), num_replicas=3, rank=2)
+    first = shares.of(DataLoader(Numbers(), sampler=sampler))
+    assert first is not None
+    assert first[:3] == (2, 3, 0)
+    assert first.made is not None
+    assert first.told is None
+
+    sampler.set_epoch(4)
+    told = shares.of(DataLoader(Numbers(), batch_sampler=BatchSampler(sampler, 2, drop_last=False)))
+    assert told is not None
+    assert told.epoch == 4
+    assert told.told is not None
+    assert told.told.function == "test_the_part_the_epoch_and_both_lines_are_known"
+
+
+def test_a_sampler_that_divides_nothing_has_no_part(shares: SamplerShares) -> None:
+    assert shares.of(DataLoader(Numbers(), shuffle=True)) is None
+
+
+def test_a_sampler_of_the_programs_own_has_its_part_without_lines(shares: SamplerShares) -> None:
+    assert shares.of(DataLoader(Numbers(), sampler=Own())) == (1, 2, 3, None, None)
