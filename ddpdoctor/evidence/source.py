@@ -135,6 +135,20 @@ class EarlierCall:
     """The line of the call."""
     op: str
     """The function of torch.distributed: `all_reduce`."""
+    grouped: bool = False
+    """Whether it may be of a process group of its own, by its arguments; False in cases of older versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branches:
+    """An `if` that every way to a line passes, with the collectives of its branches, in which nothing else communicates."""
+
+    condition: Condition
+    """What holds in its first branch."""
+    taken: tuple[EarlierCall, ...]
+    """The collectives of that branch, in order."""
+    other: tuple[EarlierCall, ...]
+    """Those of the `else`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +172,11 @@ class CodePlace:
     collectives: tuple[EarlierCall, ...] = ()
     """The collectives, sends and receives that every way to this line passes in its function, since the head of the innermost
     loop around it, in order of their lines; empty in cases of older versions."""
+    straight: bool = False
+    """Whether nothing in front of the first of `collectives` may communicate; False in cases of older versions."""
+    branches: tuple[Branches, ...] = ()
+    """The `if`s with collectives that every way to this line passes since the head of the innermost loop; empty in cases
+    of older versions."""
     grouped: bool = False
     """Whether the statement may make a call of a process group of its own, by its arguments; False in cases of older versions."""
     excerpt: tuple[str, ...] = ()

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from ddpdoctor.analysis.collectives.callsites import selects_ranks, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
-from ddpdoctor.evidence.source import CodePlace, Condition, EarlierCall, Jump, Loop, RankValue, Request, SourceCode
+from ddpdoctor.evidence.source import Branches, CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
+from ddpdoctor.source.calls_on_the_way import branches_before, collectives_before, comes_straight, only_makes
 from ddpdoctor.source.group_arguments import passes_a_group
 from ddpdoctor.source.loop_counters import counter_of
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
-from ddpdoctor.source.torch_names import COLLECTIVES, DIST
 from ddpdoctor.source.waiting_loops import awaited
 from ddpdoctor.source.walk import walk
 
@@ -36,23 +36,12 @@ CACHES = frozenset(
 """Decorators of functions that do not run again for what they were asked before."""
 _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first$")
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
-_MAKERS = frozenset({
-    "nullcontext", "suppress", "tensor", "as_tensor", "zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like",
-    "empty_like", "float", "int", "str", "bool", "len", "range",
-})  # fmt: skip
-"""The last part of the names of functions that make a value or a context and communicate with nobody."""
-_OF_TENSORS = frozenset({
-    "clone", "detach", "repeat", "repeat_interleave", "expand", "expand_as", "view", "reshape", "unsqueeze", "squeeze",
-    "flatten", "contiguous", "item", "tolist", "cpu", "double", "half", "long", "new_zeros", "new_ones", "new_tensor",
-})  # fmt: skip
-"""Methods of tensors that do so; other objects have none of these names that communicates."""
 _STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
 _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
 _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
-_CALLS_OF_TORCH = COLLECTIVES | {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
 
 
 def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode | None:
@@ -168,11 +157,19 @@ class _Index:
             conditions=self._conditions(found, scope),
             calls=tuple(_short(call.func) for call in _called_by(found.node)),
             rank_values=tuple(self._rank_values(scope, line)),
-            collectives=tuple(_collectives_before(found, scope)),
+            collectives=tuple(collectives_before(found, scope)),
+            straight=comes_straight(found, scope),
+            branches=tuple(self._branches(found, scope)),
             grouped=any(passes_a_group(call) for call in _called_by(found.node)),
             excerpt=excerpt,
             excerpt_from=first,
         )
+
+    def _branches(self, found: RawStatement, scope: Scope) -> Iterator[Branches]:
+        for block, taken, other in branches_before(found, scope):
+            condition = self._condition(block)
+            if condition is not None:
+                yield Branches(condition=replace(condition, branch=0), taken=taken, other=other)
 
     def _rank_values(self, scope: Scope, line: int) -> Iterator[RankValue]:
         """Those of a function, up to `line`, the nearest first."""
@@ -274,28 +271,6 @@ def _size(found: tuple[RawStatement, Scope]) -> tuple[int, int]:
     return (node.end_lineno or node.lineno) - node.lineno, -block.depth
 
 
-def _collectives_before(found: RawStatement, scope: Scope) -> Iterator[EarlierCall]:
-    """Those of the function above a statement, in blocks around it, within the innermost loop; in a head of a loop, around it."""
-    around = scope.loops_around(found.block)
-    head = around[-1].node.lineno if around else 0
-    for call in scope.calls:
-        op = _collective(call.node, scope)
-        before = head <= call.node.lineno <= found.node.lineno and call.node not in ast.walk(found.node)
-        if op is not None and before and found.block.inside(call.block):
-            yield EarlierCall(line=call.node.lineno, op=op)
-
-
-def _collective(call: ast.Call, scope: Scope) -> str | None:
-    """The name of the collective, send or receive of torch.distributed that this calls, by the file's imports, or None."""
-    first, _, rest = ast.unparse(call.func).partition(".")
-    at: Scope | None = scope
-    while at is not None and first not in at.imports:
-        at = at.parent
-    full = ".".join(filter(None, (at.imports[first] if at is not None else first, rest)))
-    name = full.rpartition(".")[2]
-    return name if full.startswith(DIST) and name in _CALLS_OF_TORCH else None
-
-
 def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:
     """The block that decides whether a statement calls: of `x = f() if rank == 0 else 0`, `rank == 0 and f()`.
 
@@ -303,7 +278,7 @@ def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:
     """
     decided: list[Block] = []
     for whole in _choices(found.node):
-        around = (block for call in scope.calls if not _only_makes(call.node) for block in call.block.chain())
+        around = (block for call in scope.calls if not only_makes(call.node) for block in call.block.chain())
         alternatives = {block.branch: block for block in around if block.node is whole}
         decided += alternatives.values() if len(alternatives) == 1 else ()
     return decided
@@ -323,12 +298,6 @@ def _choices(statement: ast.stmt) -> Iterator[ast.expr]:
             yield whole
         case ast.With(items=items) | ast.AsyncWith(items=items):
             yield from (item.context_expr for item in items if isinstance(item.context_expr, ast.IfExp))
-
-
-def _only_makes(call: ast.Call) -> bool:
-    """Whether a call makes a value or an empty context, such as `torch.tensor(0.0)` and `nullcontext()`, and no collective."""
-    name = _called(call).rpartition(".")[2]
-    return name in _MAKERS or (name in _OF_TENSORS and isinstance(call.func, ast.Attribute))
 
 
 def _wants(statement: ast.stmt) -> str | None:

@@ -18,9 +18,13 @@ def in_one_turn(one: Stacks, other: Stacks, code: SourceCode | None) -> bool:
     ways = [program_frames(stacks.main.frames) if stacks.main is not None else () for stacks in (one, other)]
     if not all(ways) or code is None:
         return False
+    started = all(_by_multiprocessing(stacks) for stacks in (one, other))  # the text of its command has no loop
     turns = [{(turn.frame, turn.loop): turn.turn for turn in stacks.turns} for stacks in (one, other)]
     users = 0
     for here, there in _shared(*ways):
+        if here == there and here.file == "<string>" and started:
+            users += is_users(here.file)
+            continue
         places = code.at(here.file, here.line), code.at(there.file, there.line)
         mine, theirs = places
         if mine is None or theirs is None:
@@ -31,6 +35,12 @@ def in_one_turn(one: Stacks, other: Stacks, code: SourceCode | None) -> bool:
                 return False
         users += is_users(here.file)
     return True
+
+
+def _by_multiprocessing(stacks: Stacks) -> bool:
+    """Whether the outermost line is that by which multiprocessing starts a process."""
+    outer = stacks.main.frames[-2:] if stacks.main is not None else ()
+    return len(outer) > 1 and outer[0].function == "spawn_main" and outer[0].file.endswith("/multiprocessing/spawn.py")
 
 
 def _shared(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> Iterator[tuple[Frame, Frame]]:

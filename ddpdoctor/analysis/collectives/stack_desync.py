@@ -17,9 +17,10 @@ from ddpdoctor.analysis.collectives.callsites import (
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.ways_parted import FirstCall, by_branches, by_functions
 from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, POINT_TO_POINT, Activity
-from ddpdoctor.analysis.majority import vote_of
+from ddpdoctor.analysis.majority import vote, vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import JobSize
@@ -31,6 +32,7 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 _MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
+_BEHIND_CALLS = frozenset({Activity.COLLECTIVE, Activity.DEVICE})
 _NOT_RECORDED = (NEW_GROUP, "monitored_barrier")  # by flight recorders
 HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
 
@@ -102,7 +104,7 @@ def derive(
         raise SkipCheck("the flight recorders tell more")
     if size is not None and len(activities.each) < size.ranks:
         raise SkipCheck(f"only {len(activities.each)} of {size.ranks} ranks could be looked at")
-    if not all(activity.kind is Activity.COLLECTIVE and activity.stands_still for activity in activities.each):
+    if not all(activity.kind in _BEHIND_CALLS and activity.stands_still for activity in activities.each):
         raise SkipCheck("some rank does something else than to wait in a collective")
     if any(one.operation == UNKNOWN_CALL or POINT_TO_POINT.search(one.operation) for one in activities.each):
         raise SkipCheck(
@@ -110,11 +112,16 @@ def derive(
         )
     ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {activity.rank: activity for activity in activities.each}
+    by_stack = {entry.rank: entry.value for entry in stacks}
+    parted = _parted(by_rank, ways, by_stack, code) if code is not None else None
+    if parted is not None:
+        return parted
+    if not all(activity.kind is Activity.COLLECTIVE for activity in activities.each):
+        raise SkipCheck("some rank waits for its device, and the source does not show behind which call")
     sides = _sides(by_rank, ways, code)
     if len(sides) != 2:
         raise SkipCheck("the ranks wait in one place, or in more than two")
     votes = vote_of(sides)
-    by_stack = {entry.rank: entry.value for entry in stacks}
     odd, usual = votes.sides[1], votes.sides[0]
     together = all(in_one_turn(by_stack[one], by_stack[other], code) for one in odd for other in usual)
     minority, majority, comparison = seen_from_minority(
@@ -153,6 +160,56 @@ def derive(
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
         passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
     )
+
+
+def _parted(
+    by_rank: Mapping[int, RankActivity],
+    ways: Mapping[int, tuple[Frame, ...]],
+    stacks: Mapping[int, Stacks],
+    code: SourceCode,
+) -> StackDesync | None:
+    """The two sides by what ranks called in one turn of all loops, on two ways to where they wait now."""
+    first, *others = stacks.values()
+    if {*by_rank} != {*ways} or not others or not all(in_one_turn(first, other, code) for other in others):
+        return None
+    alike = len({*ways.values()}) == 1
+    found = by_branches(ways[min(ways)], sorted(ways), code) if alike else by_functions(ways, stacks, code)
+    votes = vote({rank: found.calls[rank].op if rank in found.calls else "" for rank in by_rank}) if found else None
+    if found is None or votes is None or len(votes.sides) != 2 or not all(map(_meets_all, found.calls.values())):
+        return None
+    minority, majority = votes.sides[1], votes.sides[0]
+    if len(found.calls) < len(by_rank) and votes.tied and minority[0] not in found.calls:
+        minority, majority = majority, minority
+    called = {
+        rank: replace(one, operation=found.calls[rank].op, place=found.calls[rank].place)
+        if rank in found.calls
+        else one
+        for rank, one in by_rank.items()
+    }
+    mismatch = len(found.calls) == len(by_rank)
+    relation = (
+        Relation.BRANCHES
+        if mismatch
+        else Relation.CONDITIONAL
+        if minority[0] in found.calls
+        else Relation.UNCONDITIONAL
+    )
+    condition = found.conditions.get(minority[0]) or found.conditions.get(majority[0])
+    comparison = Comparison(
+        relation if condition is not None else Relation.ELSEWHERE, condition=condition, frame=found.frame
+    )
+    cause = Cause.MISMATCH if mismatch else Cause.EXTRA if minority[0] in found.calls else Cause.MISSING
+    return StackDesync(
+        cause=cause,
+        minority=tuple(called[rank] for rank in minority),
+        majority=tuple(called[rank] for rank in majority),
+        tied=votes.tied and (mismatch or not comparison.decides),
+        comparison=comparison,
+    )
+
+
+def _meets_all(call: FirstCall) -> bool:
+    return bool(_MEETS_ALL.search(call.op))
 
 
 def _with_the_loop_inside(

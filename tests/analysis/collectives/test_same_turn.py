@@ -51,3 +51,18 @@ def test_a_loop_that_nothing_counts_tells_nothing(tmp_path: Path) -> None:
 
 def test_without_source_nothing_is_known() -> None:
     assert not in_one_turn(Stacks(source="py-spy", threads=()), Stacks(source="py-spy", threads=()), None)
+
+
+def test_the_command_by_which_multiprocessing_starts_a_rank_has_no_loop(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("def run():\n    barrier()\n")
+    inner = Frame(file=str(script), line=2, function="run")
+    command = Frame(file="<string>", line=1, function="<module>")
+    spawn = Frame(file="/usr/lib/python3.11/multiprocessing/spawn.py", line=122, function="spawn_main")
+
+    def started(*frames: Frame) -> bool:
+        stacks = Stacks(source="py-spy", threads=(Thread(name="MainThread", frames=frames, main=True),))
+        return in_one_turn(stacks, stacks, source_of([inner]))
+
+    assert started(inner, spawn, command)
+    assert not started(inner, command)
