@@ -7,8 +7,9 @@ import pwd
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -101,24 +102,41 @@ def _texts_of(pids: Sequence[int], *, file: str, function: str, names: Sequence[
     return found
 
 
-def counters_of(pids: Sequence[int]) -> dict[int, Counters]:
-    """By process, the numbers among the variables of the user's own functions on its main thread's stack.
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The variables of the user's own functions on one process's main thread's stack, without those of a module itself."""
 
-    Processes that cannot be read are left out, and so are the variables of a module itself, which py-spy does not show.
-    """
+    numbers: Counters
+    """Those that are numbers."""
+    others: Mapping[tuple[int, str, str, str], int]
+    """A fingerprint of each other one, by which two looks tell whether it changed."""
+
+
+def counters_of(pids: Sequence[int]) -> dict[int, Counters]:
+    """By process, the numbers among its `Variables`."""
+    return {pid: found.numbers for pid, found in variables_of(pids).items()}
+
+
+def variables_of(pids: Sequence[int]) -> dict[int, Variables]:
+    """By process, its variables. Processes that cannot be read are left out."""
     found = {}
     for pid, threads in _with_locals(pids):
         main = _number_of_main_thread(pid)
         frames = [frame for thread in threads if thread.os_thread_id == main for frame in thread.frames[::-1]]
-        found[pid] = {
-            (depth, frame.filename, frame.name, one.name): int(one.repr)
-            if _NUMBER.fullmatch(one.repr)
-            else float(one.repr)
+        texts = {
+            (depth, frame.filename, frame.name, one.name): one.repr
             for depth, frame in enumerate(frame for frame in frames if is_users(frame.filename))
             for one in frame.locals or ()
-            if one.repr is not None and _ANY_NUMBER.fullmatch(one.repr)
+            if one.repr is not None
         }
+        numbers = {key: _number(text) for key, text in texts.items() if _ANY_NUMBER.fullmatch(text)}
+        others = {key: zlib.crc32(text.encode()) for key, text in texts.items() if key not in numbers}
+        found[pid] = Variables(numbers, others)
     return found
+
+
+def _number(text: str) -> float:
+    return int(text) if _NUMBER.fullmatch(text) else float(text)
 
 
 def _with_locals(pids: Sequence[int]) -> Iterator[tuple[int, list[_Thread]]]:

@@ -1,7 +1,8 @@
-"""The turns of the loops that ranks are in, where a name counts them."""
+"""The turns of the loops that ranks are in, where a name counts them, and what these loops go over."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -34,6 +35,29 @@ def with_counted_loops(evidence: Evidence, job: RunningJob, counted: Mapping[int
             for found in evidence.ranks
         ),
     )
+
+
+def items_of_loops(evidence: Evidence) -> dict[int, frozenset[tuple[str, str, str]]]:
+    """By rank, as (file, function, name), what the `for`s around the user's own lines on its stack go over."""
+    code = evidence.one(SourceCode)
+    found = {}
+    for entry in evidence.per_rank(Stacks) or ():
+        frames = entry.value.main.frames if entry.value.main is not None else ()
+        places = [(frame, code.at(frame.file, frame.line)) for frame in frames if is_users(frame.file)] if code else []
+        found[entry.rank] = frozenset(
+            (frame.file, frame.function, name)
+            for frame, place in places
+            if place is not None
+            for loop in place.loops
+            for name in _targets(loop.head)
+        )
+    return found
+
+
+def _targets(head: str) -> list[str]:
+    """The names in front of the `in` of a `for`."""
+    word, _, rest = head.partition(" ")
+    return re.findall(r"\w+", rest.partition(" in ")[0]) if word == "for" else []
 
 
 def _turns(stacks: Stacks, code: SourceCode, counters: Counters) -> Iterator[CountedLoop]:

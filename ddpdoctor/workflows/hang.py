@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import psutil
@@ -32,10 +33,10 @@ from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
-from ddpdoctor.ranks.stacks import Counters, addresses_of, counters_of, numbers_of
+from ddpdoctor.ranks.stacks import Variables, addresses_of, numbers_of, variables_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
-from ddpdoctor.workflows.counted_loops import with_counted_loops
+from ddpdoctor.workflows.counted_loops import items_of_loops, with_counted_loops
 from ddpdoctor.workflows.given_arguments import with_given_arguments
 
 MOST_NAMED = 16  # processes in one note
@@ -57,7 +58,8 @@ LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so tha
 def look(job: RunningJob) -> Evidence:
     """What every rank of `job` on this host is doing."""
     host, job = socket.gethostname(), numbered(job)
-    counted_before = _counters(job)
+    before_looks = _variables(job)
+    counted_before = {pid: seen.numbers for pid, seen in before_looks.items()}
     requests = own_dumps.request(job.targets, job.environ)
     facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
     facts = _with_dumps(facts, job, requests)
@@ -80,7 +82,7 @@ def look(job: RunningJob) -> Evidence:
         ),
         job,
     )
-    evidence = with_counted_loops(_with_counts(evidence, job, counted_before), job, counted_before)
+    evidence = with_counted_loops(_with_counts(evidence, job, before_looks), job, counted_before)
     evidence = _with_turns(evidence, job)
     evidence = with_given_arguments(evidence, job, counted_before, owner)
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
@@ -112,20 +114,23 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     return replace(evidence, ranks=tuple(_woken(found, woken) for found in evidence.ranks))
 
 
-def _counters(job: RunningJob) -> dict[int, Counters]:
-    """By process, what the functions of the user count; a process that is stopped would not answer."""
+def _variables(job: RunningJob) -> dict[int, Variables]:
+    """By process, the variables of the user's functions; a process that is stopped would not answer."""
     samples = {pid: processes.sample(pid) for pid in job.pids}
-    return counters_of([pid for pid, one in samples.items() if one is not None and one.state not in CANNOT_ANSWER])
+    return variables_of([pid for pid, one in samples.items() if one is not None and one.state not in CANNOT_ANSWER])
 
 
-def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Counters]) -> Evidence:
-    """The evidence with what the functions of each rank counted since, where a rank waits and none is known never to go on."""
+def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Variables]) -> Evidence:
+    """The evidence with what the functions of each rank counted since, where a rank waits and none is known never to go on.
+
+    So does what a `for` around one of its lines goes over, whatever it is: a line of a file, a batch.
+    """
     known = derived(evidence, Activities)
     if known is None or not known.waiting or known.of(*NEVER_HEALTHY):
         return evidence
-    now = _counters(job)
+    now, items = _variables(job), items_of_loops(evidence)
     changed = {
-        target.rank: tuple(sorted({key[-1] for key, number in then.items() if here.get(key, number) != number}))
+        target.rank: tuple(sorted(_changed(then, here, items.get(target.rank, frozenset()))))
         for target in job.targets
         if (then := before.get(target.pid)) and (here := now.get(target.pid))
     }
@@ -136,6 +141,13 @@ def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Count
             for found in evidence.ranks
         ),
     )
+
+
+def _changed(then: Variables, here: Variables, items: AbstractSet[tuple[str, str, str]]) -> set[str]:
+    """The names of the numbers that changed between two looks, and of those of `items` (file, function, name) that did."""
+    counted = {key[-1] for key, number in then.numbers.items() if here.numbers.get(key, number) != number}
+    named = ((key, text) for key, text in then.others.items() if (key[1], key[2].rpartition(".")[2], key[3]) in items)
+    return counted | {key[-1] for key, text in named if here.others.get(key, text) != text}
 
 
 def _counting(fact: object, names: tuple[str, ...]) -> object:

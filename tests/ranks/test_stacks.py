@@ -9,7 +9,7 @@ import pytest
 
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks import stacks
-from ddpdoctor.ranks.stacks import NoStacks, addresses_of, counters_of, integers_of, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, addresses_of, counters_of, integers_of, py_spy, variables_of
 
 SLEEPER = (
     "import time\nclass Job:\n    def wait(self):\n        print('ready', flush=True); time.sleep(600)\nJob().wait()\n"
@@ -119,6 +119,8 @@ def test_what_the_functions_of_the_user_count_is_read_at_one_line() -> None:
                 ("validate", "seen"): turn,
                 ("validate", "total"): 0.5 - 2 * turn,
             }
+            others = variables_of([process.pid])[process.pid].others
+            assert {key[3] for key in others} == {"tensor"}
             process.stdin.write("\n")
             process.stdin.flush()
     finally:
