@@ -35,7 +35,7 @@ def by_functions(
 
     Nothing else in front of that call may communicate, and it is of the default group.
     """
-    depth = _parting(list(ways.values()))
+    depth = _divergence(list(ways.values()))
     if depth is None:
         return None
     calls = {rank: _first(way[depth], stacks[rank], code) for rank, way in ways.items()}
@@ -84,7 +84,7 @@ def _op(calls: Sequence[tuple[EarlierCall, Condition | None]], at: int) -> str |
     return calls[at][0].op if at < len(calls) else None
 
 
-def _parting(ways: Sequence[tuple[Frame, ...]]) -> int | None:
+def _divergence(ways: Sequence[tuple[Frame, ...]]) -> int | None:
     """The depth at which all these ways are in functions that one line calls, of which there are two, and stand there."""
     depth = min(map(len, ways)) - 1
     if depth < 1 or any(len(way) != depth + 1 for way in ways) or len({way[:depth] for way in ways}) != 1:
