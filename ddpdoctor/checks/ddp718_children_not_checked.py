@@ -39,13 +39,9 @@ def _starts_a_rank(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether the function that the process runs initialises a process group."""
     target = call.argument("target", 1)
     name = target.text.rpartition(".")[2] if target is not None else ""
-    files = graph.files_near(function)
     return any(
-        each.entry
-        and each.place.function == name
-        and each.id.partition("::")[0] in files
-        and _initialises(graph, each, 3)
-        for each in graph.functions.values()
+        each.entry and each.place.function == name and _initialises(graph, each, 3)
+        for each in graph.functions_near(function)
     )
 
 

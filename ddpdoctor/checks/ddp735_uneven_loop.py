@@ -116,8 +116,8 @@ def _only_once(graph: CallGraph, dataset: Value) -> bool:
 def _is_listed(graph: CallGraph, dataset: Value) -> bool:
     """Whether a data set holds what it was given and nothing else: no rank tells another how much that is."""
     for origin in dataset.origins:
-        methods = [each for each in graph.functions.values() if each.id.startswith(f"{origin.note}.")]
-        if not origin.note or not any(each.id.endswith(".__getitem__") for each in methods):
+        methods = graph.files.functions_below(origin.note)
+        if not any(each.id.endswith(".__getitem__") for each in methods):
             return False
         lengths = [each.length for each in methods if each.id.endswith(".__len__")]
         if not lengths or not all(_OF_A_LIST.fullmatch(length) for length in lengths):
@@ -141,6 +141,4 @@ def _stops_together(function: Function, loop: Loop) -> bool:
 
 def _as_all_come(graph: CallGraph, function: Function) -> bool:
     """Whether every cut of these programs is one by steps of the world size, so that the parts differ by one."""
-    files = graph.files_near(function)
-    cuts = [cut for each in graph.functions.values() if each.id.partition("::")[0] in files for cut in each.cuts]
-    return all(map(_as_it_comes, cuts))
+    return all(_as_it_comes(cut) for each in graph.functions_near(function) for cut in each.cuts)

@@ -48,8 +48,7 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
         return
     near = [
         other
-        for each in graph.functions.values()
-        if each.id.partition("::")[0] in graph.files_near(function)
+        for each in graph.functions_near(function)
         for other in each.changes
         if other.key.endswith(".requires_grad")
     ]
@@ -188,8 +187,7 @@ def _through_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
             continue
         others = [
             other
-            for each in graph.functions.values()
-            if each.id.partition("::")[0] in graph.files_near(function)
+            for each in graph.functions_near(function)
             for other in each.changes
             if other.key.endswith(".requires_grad") and other.value.constant != "True"
         ]

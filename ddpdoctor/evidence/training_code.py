@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
@@ -480,8 +480,15 @@ def files_together(programs: Iterable[Program]) -> dict[str, frozenset[str]]:
     known: dict[int, frozenset[str]] = {}
     for mask in around.values():
         if mask not in known:
-            known[mask] = frozenset(file for file in files if mask & bits[file])
+            known[mask] = frozenset(_of_bits(files, mask))
     return {file: known[mask] for file, mask in around.items()}
+
+
+def _of_bits(files: Sequence[str], mask: int) -> Iterator[str]:
+    while mask:
+        last = mask & -mask
+        yield files[last.bit_length() - 1]
+        mask ^= last
 
 
 KINDS = {TrainingCode: "training code"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from operator import itemgetter
+from functools import cached_property
 from typing import Any, TypeVar
 
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard, unconditional
+from ddpdoctor.analysis.training_code.program_files import ProgramFiles
 from ddpdoctor.evidence.training_code import (
     Call,
     Context,
@@ -21,7 +21,6 @@ from ddpdoctor.evidence.training_code import (
     Module,
     Program,
     TrainingCode,
-    files_together,
 )
 
 DEEPEST = 6
@@ -101,34 +100,11 @@ class CallGraph:
         return found
 
     @cached_property
-    def _together(self) -> dict[str, frozenset[str]]:
-        return files_together(self.code.programs)
-
-    @cached_property
-    def _files_with(self) -> dict[str, frozenset[str]]:
-        """For every name that a module calls, reads or imports, the files that do."""
-        found: dict[str, set[str]] = {}
-        for module in self.code.modules:
-            for word in (*module.words, *module.frameworks, *module.reads):
-                found.setdefault(word, set()).add(module.file)
-        return {word: frozenset(files) for word, files in found.items()}
-
-    @cached_property
     def _by_purpose(self) -> dict[str, list[tuple[Function, Call]]]:
         found: dict[str, list[tuple[Function, Call]]] = {}
         for function in self.functions.values():
             for call in function.calls:
                 found.setdefault(call.does, []).append((function, call))
-        return found
-
-    @cached_property
-    def _by_file(self) -> dict[str, dict[str, list[tuple[int, Function, Call]]]]:
-        """By purpose and file, the calls, with their number among all calls."""
-        found: dict[str, dict[str, list[tuple[int, Function, Call]]]] = {}
-        calls = ((function, call) for function in self.functions.values() for call in function.calls)
-        for number, (function, call) in enumerate(calls):
-            table = found.setdefault(call.does, {})
-            table.setdefault(function.id.partition("::")[0], []).append((number, function, call))
         return found
 
     @cached_property
@@ -172,35 +148,35 @@ class CallGraph:
             found.setdefault(program.files, program)
         return tuple(found.values())
 
+    @cached_property
+    def files(self) -> ProgramFiles:
+        """What stands in the files of each program."""
+        return ProgramFiles(self.code, self.functions)
+
     def any_program(self, function: Function, words: Iterable[str]) -> bool:
         """Whether any program that the function belongs to calls, reads or imports one of `words`."""
-        files = self.files_near(function)
-        return any(not files.isdisjoint(self._files_with[word]) for word in words if word in self._files_with)
+        return not self.files.words(function).isdisjoint(words)
 
     def any_word(self, function: Function, test: Callable[[str], bool]) -> bool:
         """Whether any program that the function belongs to calls, reads or imports a name that passes `test`."""
-        files = self.files_near(function)
-        return any(test(word) and not files.isdisjoint(found) for word, found in self._files_with.items())
+        return any(map(test, self.files.words(function)))
 
     def files_near(self, function: Function) -> frozenset[str]:
         """The files of all programs that a function belongs to."""
-        return self._together.get(function.id.partition("::")[0], frozenset())
+        return self.files.near(function)
+
+    def functions_near(self, function: Function) -> list[Function]:
+        """The functions of all programs that a function belongs to."""
+        return self.files.functions_near(function)
 
     def calls_near(self, function: Function, *does: str) -> Iterator[tuple[Function, Call]]:
         """Every call for one of these purposes in the programs that a function belongs to."""
-        files = self.files_near(function)
         for purpose in does:
-            yield from self.once(("near", id(files), purpose), partial(self._calls_in_files, files, purpose))
+            yield from self.files.calls_near(function, purpose)
 
-    def _calls_in_files(self, files: frozenset[str], purpose: str) -> list[tuple[Function, Call]]:
-        return [pair for pair in self.calls(purpose) if pair[0].id.partition("::")[0] in files]
-
-    def calls_in(self, program: Program, first: str, *others: str) -> Iterator[tuple[Function, Call]]:
+    def calls_in(self, program: Program, *does: str) -> Iterator[tuple[Function, Call]]:
         """The calls for these purposes in a program, file by file, as they are written."""
-        tables = [table for purpose in (first, *others) if (table := self._by_file.get(purpose))]
-        for file in program.files if tables else ():
-            found = [each for table in tables for each in table.get(file, ())]
-            yield from ((function, call) for _, function, call in sorted(found, key=itemgetter(0)))
+        return self.files.calls_in(program.files, *does)
 
     def calls(self, *does: str) -> Iterator[tuple[Function, Call]]:
         """Every call for one of these purposes."""
