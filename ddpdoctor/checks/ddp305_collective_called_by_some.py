@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.turns_apart import TurnsApart, turns_apart
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.outstanding import Operation
@@ -19,6 +20,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
+from ddpdoctor.messages import turns_apart as turns_messages
 from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, names_with_shapes, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
@@ -93,6 +95,10 @@ def check(
         }  # who handled an error is the odd one
         earlier = _first_of_them(parted, desync)
         past = [*loop_departures.ways_past(passed_over(desync, code), desync.minority)]
+        apart = turns_apart(desync, timeline, code) if not (earlier or errors or past) else None
+        if apart is not None:
+            yield _by_turns(desync, apart, everyone)
+            continue
         yield RULE.finding(
             _describe(desync, earlier, tied=desync.tied and not decided),
             ranks=desync.minority if decided else desync.culprits,
@@ -149,6 +155,20 @@ def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) ->
         note = spoken(condition, frame.file) if condition is not None and frame is not None else ""
         return witnesses(desync.issued, everyone, minority=desync.majority, minority_note=note)
     return witnesses(desync.issued, everyone, minority=desync.minority, minority_note=condition_note(comparison))
+
+
+def _by_turns(desync: Desync, apart: TurnsApart, everyone: Sequence[int]) -> Finding:
+    """A loop with a collective in each turn that the odd ranks turned more or less often."""
+    return RULE.finding(
+        f"{turns_messages.sentence(apart)}{tie_note(tied=desync.tied)}",
+        ranks=desync.culprits,
+        where=[*turns_messages.where(apart), *_witnesses(desync, everyone, passed_over=False)],
+        details=unplaced(desync.issued, everyone),
+        remedy=turns_messages.REMEDY,
+        seq=desync.seq,
+        group=desync.group.name or "default",
+        turns=apart.made,
+    )
 
 
 def _by_forwards(forked: ForkedForward) -> Finding:
@@ -314,7 +334,8 @@ def _describe(desync: Desync, earlier: Mapping[int, CollectiveCall], *, tied: bo
         said = f"{minority} never called {theirs} that {majority} {verb(desync.majority, 'calls', 'call')}"
         if desync.ended:
             return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"
-        return f"{said}: the next that {verb(desync.minority, 'it', 'they')} called was {ours}" if ours else said
+        at = "was one at another line" if ours == theirs else f"was {ours}"
+        return f"{said}: the next that {verb(desync.minority, 'it', 'they')} called {at}" if ours else said
     said = f"{minority} called {ours} that {never}"
     if desync.ended:
         return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"

@@ -34,7 +34,7 @@ RULE = Rule(
     shown_by="the dumps pair collectives of different steps, and one rank made a call more or less before",
     remedy="skip a batch on every rank or on none (all_reduce the decision), never swallow an exception between forward and "
     "step, and accumulate over equally many batches everywhere; what was trained since is not to be trusted",
-    explains=("DDP301", "DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408", "DDP503", "DDP504"),
+    explains=("DDP301", "DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408", "DDP503", "DDP504", "DDP510"),
 )
 
 OF_A_CALL = (

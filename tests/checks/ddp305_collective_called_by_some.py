@@ -61,7 +61,64 @@ def called_from(*lines: int) -> tuple[Forward, ...]:
     return tuple(Forward(number=number, place=place, stack=(place,)) for number, place in enumerate(places, 1))
 
 
+EPOCHS, BATCHES, KEYS = Loop(line=90, head="for epoch in range(3)"), LOOP, Loop(line=9, head="for key in sorted(seen)")
+KEY, BATCH = (
+    Did("all_reduce", line=10, function="reduce", main=107),
+    Did("all_reduce", line=61, function="main", sizes=((500,),)),
+)
+LONGER = Loop(line=9, head="for key in sorted(seen)", jumps=(Jump(line=11, word="break", test="total > 5"),))
+REDUCES = tuple(
+    CodePlace(file=TRAIN, line=line, function=function, loops=loops)
+    for line, function, loops in ((61, "main", (EPOCHS, BATCHES)), (107, "main", (EPOCHS,)), (10, "reduce", (KEYS,)))
+)
+MAY_BREAK = (*REDUCES[:2], replace(REDUCES[2], loops=(LONGER,)))
+OF_TURNS = (
+    Sick(  # the rank has gone over fewer keys than its peers, and trains again
+        evidence=flights(
+            [BATCH, KEY, KEY, KEY, waits(KEY)],
+            [BATCH, KEY, KEY, KEY, waits(BATCH)],
+            [BATCH, KEY, KEY, KEY, waits(KEY)],
+            code=REDUCES,
+        ),
+        says="rank 1 left `for key in sorted(seen)` after 3 calls of all_reduce, and ranks 0,2 make one more",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:9 reduce",
+            "rank 1 /home/me/job/train.py:61 main",
+            "rank 0 /home/me/job/train.py:10 reduce",
+            "rank 2 /home/me/job/train.py:10 reduce",
+        ),
+        measured={"seq": 5, "group": "default", "turns": 3},
+    ),
+    Sick(  # the rank goes over more keys; a `break` may have ended the loop of its peers
+        evidence=flights([KEY, waits(KEY)], *[[KEY, waits(BATCH)]] * 2, code=MAY_BREAK),
+        says="ranks 1-2 left `for key in sorted(seen)` after 1 call of all_reduce, and rank 0 makes one more",
+        ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:10 reduce",
+            "rank 1 /home/me/job/train.py:11 reduce",
+            "rank 2 /home/me/job/train.py:11 reduce",
+            "rank 1 /home/me/job/train.py:61 main",
+            "rank 2 /home/me/job/train.py:61 main",
+        ),
+        measured={"seq": 2, "group": "default", "turns": 1},
+    ),
+    Sick(  # nothing tells whether the rank has another batch, or never came into the loop over keys
+        evidence=flights([BATCH, waits(KEY)], [BATCH, waits(BATCH)], [BATCH, waits(KEY)], code=REDUCES),
+        says="rank 1 called all_reduce #2 where ranks 0,2 called all_reduce #2: it makes a turn of `for images, labels in "
+        "loader` more, or left that call out before",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:61 main",
+            "rank 0 /home/me/job/train.py:10 reduce",
+            "rank 2 /home/me/job/train.py:10 reduce",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2}},
+    ),
+)
+
 SICK = (
+    *OF_TURNS,
     Sick(  # a `continue` above both calls is none that the odd rank took
         evidence=flights(
             [FORWARD, Did("broadcast", line=64), FORWARD, waits(Did("broadcast", line=64))],

@@ -1,0 +1,90 @@
+"""A loop with a collective in each turn, which some ranks have left while others make a further turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.collectives.desync import Desync
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Loop, SourceCode
+
+MOST_TURNS = 10_000  # that are counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsApart:
+    """Ranks that differ in the turns of one loop."""
+
+    loop: Loop
+    """The loop: the innermost around the call that the ranks which left it are not in."""
+    frame: Frame
+    """The line in the loop that leads to the call."""
+    op: str
+    """The collective of each turn."""
+    left: tuple[int, ...]
+    """The ranks that have left the loop."""
+    further: tuple[int, ...]
+    """The ranks that make the call once more."""
+    made: int
+    """How often in a row all of them had made the call before."""
+
+
+def turns_apart(desync: Desync, timeline: Timeline | None, code: SourceCode | None) -> TurnsApart | None:
+    """The loop whose turns differ, where all ranks made its call just before, and one side makes it again.
+
+    Not the loop that the lines of the two sides are compared by: an outer loop may lead from behind it to before it.
+    """
+    if timeline is None or code is None or desync.comparison.condition is not None or desync.offset is not None:
+        return None
+    sides = (desync.minority, desync.majority)
+    found = (_further(desync, timeline, code, further, left) for further, left in (sides, sides[::-1]))
+    return next((one for one in found if one is not None and one.loop != desync.comparison.loop), None)
+
+
+def _further(
+    desync: Desync, timeline: Timeline, code: SourceCode, further: tuple[int, ...], left: tuple[int, ...]
+) -> TurnsApart | None:
+    calls = [desync.issued[rank] for rank in further if rank in desync.issued]
+    programs = {issued.program for issued in calls}
+    if len(programs) != 1 or not (program := programs.pop()):
+        return None
+    issued = calls[0]
+    made = min(_in_a_row(desync, timeline, rank, program) for rank in (*further, *left))
+    loop = _left_by(desync, left, issued.stack, code)
+    if not made or loop is None:
+        return None
+    return TurnsApart(loop=loop[1], frame=loop[0], op=issued.op, left=left, further=further, made=made)
+
+
+def _in_a_row(desync: Desync, timeline: Timeline, rank: int, program: tuple[Frame, ...]) -> int:
+    """How many calls before the one at which the ranks parted this rank made with the same stack."""
+    for turns in range(MOST_TURNS):
+        made = timeline.issued(desync.group, rank, desync.seq - 1 - turns)
+        if made is None or made.program != program:
+            return turns
+    return MOST_TURNS
+
+
+def _left_by(
+    desync: Desync, left: Sequence[int], stack: Sequence[Frame], code: SourceCode
+) -> tuple[Frame, Loop] | None:
+    """The innermost loop of a stack in which none of these ranks stands, with the frame in it."""
+    stands = {
+        (frame.file, loop)
+        for rank in left
+        if rank in desync.issued
+        for frame in desync.issued[rank].stack
+        for loop in _loops(frame, code)
+    }
+    for frame in reversed(stack):
+        for loop in reversed(_loops(frame, code)):
+            if (frame.file, loop) not in stands:
+                return frame, loop
+    return None
+
+
+def _loops(frame: Frame, code: SourceCode) -> Sequence[Loop]:
+    place = code.at(frame.file, frame.line)
+    return place.loops if place is not None else ()

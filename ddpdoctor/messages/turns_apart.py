@@ -1,0 +1,31 @@
+"""Ranks that make different numbers of turns of a loop with a collective in it, in words and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.collectives.turns_apart import TurnsApart
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.messages.loop_departures import ways_out
+from ddpdoctor.model import Where, group_ranks
+
+REMEDY = (
+    "let all ranks make equally many turns: gather what the loop goes over, or what ends it, before the loop, and use the "
+    "same on every rank"
+)
+
+
+def sentence(apart: TurnsApart) -> str:
+    """`rank 1 left `for name in names` after 7 calls of all_reduce, and ranks 0,2 make one more`."""
+    calls = f"{apart.made} call{'' if apart.made == 1 else 's'} of {apart.op}"
+    more = "makes one more" if len(apart.further) == 1 else "make one more"
+    return f"{group_ranks(apart.left)} left `{apart.loop.head}` after {calls}, and {group_ranks(apart.further)} {more}"
+
+
+def where(apart: TurnsApart) -> Iterator[Where]:
+    """The statements by which ranks may have left the loop, or else its head."""
+    out = [*ways_out([(apart.frame, apart.loop)], apart.left)]
+    head = Frame(file=apart.frame.file, line=apart.loop.line, function=apart.frame.function)
+    yield from out or [
+        Where.at(head, rank=rank, note="the loop that the ranks turn differently") for rank in apart.left
+    ]
