@@ -27,6 +27,7 @@ from ddpdoctor.source.decided_branches import has_left, is_dead
 from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.lengths import is_even
+from ddpdoctor.source.listed_objects import methods_of_each
 from ddpdoctor.source.object_attributes import named_object
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
@@ -87,7 +88,12 @@ class FunctionFacts:
         return Function(
             id=f"{scope.id}{self._suffix(scope)}",
             place=Place(file=file, line=line, column=getattr(scope.node, "col_offset", 0) + 1, function=scope.name),
-            calls=tuple(call for raw in scope.calls if (call := self._call(raw, scope, known)) is not None),
+            calls=tuple(
+                each
+                for raw in scope.calls
+                if (call := self._call(raw, scope, known)) is not None
+                for each in self._of_each(call, raw, scope)
+            ),
             loops=tuple(self._loop(raw, scope, known) for raw in scope.loops),
             exits=tuple(
                 self._exit(raw, scope, known) for raw in scope.exits if not is_dead(self.values, raw.block, scope)
@@ -187,6 +193,15 @@ class FunctionFacts:
             loops=self._around(raw.block, known),
             contexts=self._with_blocks.around(raw.block, scope),
         )
+
+    def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
+        """The calls that a call stands for: one for each object of a list; ranks that do not make the object make none."""
+        found = list(methods_of_each(self.values, raw.node, At(scope, raw.order, raw.block))) if call.target else []
+        for method, around, made in found:
+            guards = (each for each in self.guards.around(made.block, made.order, around) if each.form != "main")
+            yield replace(call, target=method.id, guards=(*guards, *call.guards))
+        if not found:
+            yield call
 
     def _may_answer(self, raw: RawCall) -> bool:
         """Whether a method of an unknown object, in a branch, may be one of the program's own."""

@@ -60,6 +60,8 @@ def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Ori
         held = values.defined(key, definition, scope)
         if not held and definition.form == "assign" and not definition.index and _stays(scope, key, definition):
             unknown.append(definition.value)
+        elif not held and definition.form == "for":
+            found.append(Origin(kind=Kind.UNKNOWN, text=name))  # a count
         found += held
     found += or_unknown(found, unknown)
     if any(definition.form == "sorted" for _, definition, _ in given):

@@ -68,7 +68,19 @@ def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
         return ()
     file, line = values.project.sources[site.caller.file].place(site.call.node.lineno)
     link = Link(text=f"{name} is given {values.text(given, site.caller)}", file=file, line=line)
+    if (itself := _itself(values, given, at.scope)) is not None:
+        return tuple(with_link([itself], link))
     return tuple(with_link(values.of(given, at), link))
+
+
+def _itself(values: Values, given: ast.expr, scope: Scope) -> Origin | None:
+    """The object that a method hands on as `self`: of a class of the program that no other is made from."""
+    cls = scope.of_class
+    if not isinstance(given, ast.Name) or given.id != "self" or cls is None or given.id in scope.definitions:
+        return None
+    if values.index.below.get(id(cls)) or values.project.is_a(cls, "Module", "LightningModule", "Dataset"):
+        return None
+    return Origin(kind=Kind.INSTANCE, text=cls.name, note=f"{cls.file}::{cls.name}")
 
 
 def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.expr, At] | None:
