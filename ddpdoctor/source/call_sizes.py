@@ -64,19 +64,20 @@ def size_argument(file: str, line: int, op: str, owner: int | None = None) -> Si
 
 
 def _made(given: ast.expr, found: CallOfTorch) -> ast.expr | None:
-    """What the only statement of the function that assigns this variable gives it, in a block around the call."""
+    """What the last statement in front of the call that assigns this variable gives it, on every way to the call."""
     function = found.function
     if not isinstance(given, ast.Name) or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     stored = [
-        node
+        node.lineno
         for node in ast.walk(function)
         if isinstance(node, ast.Name) and node.id == given.id and not isinstance(node.ctx, ast.Load)
     ]
-    for statement in _before(function.body, found.call):
+    for statement in reversed([*_before(function.body, found.call)]):
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == given.id and len(stored) == 1:
-                return value
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == given.id:
+                behind = [line for line in stored if statement.lineno < line <= found.call.lineno]
+                return None if behind else value
     return None
 
 

@@ -60,5 +60,12 @@ def test_a_tensor_of_an_earlier_turn_tells_nothing(tmp_path: Path) -> None:
     assert read(tmp_path, f"def f(n, rank):\n    x = torch.zeros(n)\n    while True:\n    {CALL}") is None
 
 
+def test_the_last_tensor_in_front_of_the_call_counts(tmp_path: Path) -> None:
+    before = "def f(n, rank):\n    x = torch.zeros(9)\n    while True:\n"
+    assert read(tmp_path, f"{before}        x = torch.zeros(n)\n    {CALL}") == ((4,), False)
+    assert read(tmp_path, f"{before}        x = torch.zeros(n)\n        if n:\n            x = y\n    {CALL}") is None
+    assert read(tmp_path, f"{before}        if n:\n            x = torch.zeros(n)\n    {CALL}") is None
+
+
 def test_ranks_may_gather_tensors_of_different_sizes(tmp_path: Path) -> None:
     assert read(tmp_path, "def f(n, rank):\n    dist.all_gather(out, torch.zeros(n))\n", "all_gather") is None
