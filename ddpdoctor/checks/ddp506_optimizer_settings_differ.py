@@ -47,7 +47,15 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
             RULE, found, message, tensors=found.names, cause=cause, note=NOTES[found.shown],
             numbers={"shown": WRITE if found.shown is SettingsAt.THE_WRITE else ""},
         )  # fmt: skip
-        by_rank = [*_by_rank(found, code)] if found.shown is SettingsAt.THE_STEP else []
+        by_rank = [
+            *(
+                _by_rank(found, code)
+                if found.shown is SettingsAt.THE_STEP
+                else _given_by_rank(found, code)
+                if found.shown is SettingsAt.GIVEN and code is not None
+                else ()
+            )
+        ]
         yield replace(shown, where=(*by_rank, *shown.where))
 
 
@@ -55,6 +63,36 @@ def _place(frame: Frame, code: SourceCode) -> CodePlace | None:
     """The line, or the last one known of its function."""
     known = (one for one in reversed(code.places) if (one.file, one.function) == (frame.file, frame.function))
     return code.at(frame.file, frame.line) or next(known, None)
+
+
+def _given_by_rank(found: SettingsDiffer, code: SourceCode) -> Iterator[Where]:
+    """Values with the name of the setting that depend on the rank, where others than the lines that set it write them.
+
+    These may stand in a caller, or where the arguments are put together that a framework makes the optimizer of.
+    """
+    name = re.compile(rf"\b(?:{'|'.join(map(re.escape, _names(found.names[0])))})\b")
+    known = {(line.file, line.line) for line in found.lines.values()}
+    values = {
+        (place.file, value.line): Where(
+            rank=None,
+            file=place.file,
+            line=value.line,
+            function=place.function,
+            note=f"`{value.text}` depends on the rank",
+        )
+        for place in code.places
+        for value in place.rank_values
+        if any(map(name.search, (value.keyword, *value.targets, *([value.text] if value.compares else []))))
+    }
+    for at, where in values.items():
+        if at not in known:
+            yield from (replace(where, rank=rank) for rank in found.ranks)
+
+
+def _names(setting: str) -> tuple[str, ...]:
+    """What programs call a setting: `lr` and `learning_rate`."""
+    plain = setting.partition("[")[0].removeprefix("initial_")
+    return ("lr", "learning_rate") if plain == "lr" else (plain,)
 
 
 def _by_rank(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:

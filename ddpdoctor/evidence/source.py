@@ -101,6 +101,8 @@ class RankValue:
     """What its statement assigns to, as written."""
     compares: bool = True
     """Whether it compares the rank with something; `seed + rank` does not, and most programs have some like it."""
+    keyword: str = ""
+    """The name of the argument that it is passed as, where the source writes one."""
 
     def bounds(self, loops: Sequence[Loop]) -> bool:
         """Whether one of these loops has in its head what the value is assigned to."""

@@ -175,9 +175,15 @@ class _Index:
         """Those of a function, up to `line`, the nearest first."""
         for found in reversed(scope.statements):
             if found.node.lineno <= line and not hasattr(found.node, "body"):
+                keywords = {
+                    id(one.value): one.arg or "" for one in ast.walk(found.node) if isinstance(one, ast.keyword)
+                }
                 for value, compares in values_by_rank(found.node, self.ranks):
                     targets = tuple(_short(target) for target in getattr(found.node, "targets", ()))
-                    yield RankValue(line=value.lineno, text=_short(value), targets=targets, compares=compares)
+                    keyword = keywords.get(id(value), "")
+                    yield RankValue(
+                        line=value.lineno, text=_short(value), targets=targets, compares=compares, keyword=keyword
+                    )
 
     def _conditions(self, found: RawStatement, scope: Scope) -> tuple[Condition, ...]:
         """Those around a statement, outermost first: decorators, blocks, and a test in the statement itself."""

@@ -164,3 +164,14 @@ def test_arithmetic_with_the_rank_tells_where_a_loop_is_bounded_by_it(tmp_path: 
     (place,) = code.places
     values = {value.text: (value.compares, value.bounds(place.loops)) for value in place.rank_values}
     assert values == {"100 // world - rank": (False, True), "7 + rank": (False, False)}
+
+
+def test_a_value_that_depends_on_the_rank_has_the_name_of_its_argument(tmp_path: Path) -> None:
+    path = tmp_path / "run.py"
+    path.write_text(
+        "def main():\n    args = Arguments(learning_rate=1e-3 * (1 + dist.get_rank()), epochs=3)\n    fit(args)\n"
+    )
+    code = source_of([Frame(file=str(path), line=3, function="main")])
+    assert code is not None
+    (value,) = code.places[0].rank_values
+    assert (value.keyword, value.targets, value.line) == ("learning_rate", ("args",), 2)
