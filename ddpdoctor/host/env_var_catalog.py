@@ -13,7 +13,7 @@ import mmap
 import re
 import struct
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ddpdoctor.evidence.variables import KnownNames, NameLookup, NcclConfigFiles
@@ -46,6 +46,7 @@ DOCUMENTED = (
 """The names in NCCL's guide, to compare a misspelt one with where no libnccl is at hand."""
 
 NEAR = 0.85  # two letters in a name of fifteen
+_FILLERS = frozenset({"LEVEL", "MODE", "FLAG", "VALUE", "ENABLED", "ON"})
 NCCL_NAMES = 50  # a library with NCCL in it holds more than a hundred; libtorch alone mentions five
 _NAME = re.compile(rb"(?<![A-Z0-9_a-z])(?:TORCHELASTIC|TORCH|GLOO|NCCL)_[A-Z][A-Z0-9_]{2,60}(?![A-Za-z0-9_])")
 _PAIR = re.compile(r'"((?:TORCH|NCCL)_[A-Z0-9_]+)"\s*,\s*"((?:TORCH_)?NCCL_[A-Z0-9_]+)"')
@@ -96,7 +97,7 @@ def known_names(set_here: frozenset[str], torch: Path | None, nccl: tuple[Path, 
     known.update(DOCUMENTED)
     judged = []
     for name in asked:
-        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=NEAR)
+        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=NEAR) or _without_filler(name, known)
         if name in known or name in renamed:
             judged.append(NameLookup(name=name, known=True))
         elif torch is None and not name.startswith("NCCL_"):
@@ -110,6 +111,12 @@ def known_names(set_here: frozenset[str], torch: Path | None, nccl: tuple[Path, 
     return KnownNames(
         read=tuple(path.name for path in libraries), judged=tuple(judged), renamed=renamed, unjudged=unjudged
     )
+
+
+def _without_filler(name: str, known: Collection[str]) -> list[str]:
+    """A known name to which a word was added that says nothing: `NCCL_DEBUG` for `NCCL_DEBUG_LEVEL`."""
+    first, _, last = name.rpartition("_")
+    return [first] if last in _FILLERS and first in known else []
 
 
 def _in_sources(torch: Path) -> tuple[set[str], dict[str, str]]:

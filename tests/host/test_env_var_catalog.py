@@ -72,6 +72,17 @@ def test_without_nccl_its_names_are_judged_only_where_a_common_one_is_near(tmp_p
     assert names.unjudged == {"NCCL_NEVER_HEARD_OF_IT": "no libnccl on this host"}
 
 
+def test_a_word_that_says_nothing_behind_a_known_name_is_named_with_it(tmp_path: Path) -> None:
+    names = known_names(
+        frozenset({"NCCL_DEBUG_LEVEL", "NCCL_IB_DISABLE_ON", "NCCL_P2P_LEVEL", "NCCL_DEBUG_CACHE", "NCCL_FOO_LEVEL"}),
+        tmp_path,
+        (),
+    )
+    nearest = {lookup.name: lookup.nearest for lookup in names.judged if not lookup.known}
+    assert nearest == {"NCCL_DEBUG_LEVEL": "NCCL_DEBUG", "NCCL_IB_DISABLE_ON": "NCCL_IB_DISABLE"}
+    assert set(names.unjudged) == {"NCCL_DEBUG_CACHE", "NCCL_FOO_LEVEL"}
+
+
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 200, b"text" * 100])
 def test_what_is_no_library_holds_no_names(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "libnccl.so.2"
