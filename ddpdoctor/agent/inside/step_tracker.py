@@ -243,9 +243,10 @@ class StepTracker:
             if self._probe.every:
                 self._run_probe(module, inputs)
             if self._audited and model.prefix not in self._window.models_run:
+                self._window.models_run.add(model.prefix)
+                if not (buffers := model.buffers()):
+                    return
                 with self._budget:
-                    self._window.models_run.add(model.prefix)
-                    buffers = model.buffers()
                     self._window.buffers |= self._digests.by_name(buffers, "buffers")
                     self._integrity.forward(buffers, left_to_ranks=model.leaves_buffers_to_ranks)
 
