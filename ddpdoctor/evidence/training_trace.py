@@ -285,6 +285,8 @@ class ShareSeen:
     """The user's line that made the sampler."""
     told: Frame | None = None
     """The user's line that told it its epoch last."""
+    seed: int | None = None
+    """From which it shuffles; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from ddpdoctor.evidence.training_trace import ShareSeen
 from ddpdoctor.model import Where, group_ranks
 
 OF_EPOCHS = "call `sampler.set_epoch(epoch)` on every rank, with the same number, before each epoch"
+OF_SEEDS = "give the samplers of all ranks one seed: each draws its part of the same order"
 OF_PARTS = (
     "make each sampler with the number of its own rank and of all ranks: `DistributedSampler(dataset)` without "
     "`num_replicas` and `rank` asks the process group"
@@ -16,9 +17,12 @@ OF_PARTS = (
 
 def remedy(shares: Mapping[int, ShareSeen]) -> str | None:
     """What to do about them; None where they are as they should be, or not known."""
-    if not shares:
-        return None
-    return OF_PARTS if _parts_are_wrong(shares) else OF_EPOCHS if _epochs_differ(shares) else None
+    parts = {share.rank for share in shares.values()}
+    if len(parts) < len(shares) or any(share.replicas != len(shares) for share in shares.values()):
+        return OF_PARTS
+    if len({share.seed for share in shares.values()}) > 1:
+        return OF_SEEDS
+    return OF_EPOCHS if len({share.epoch for share in shares.values()}) > 1 else None
 
 
 def sentence(shares: Mapping[int, ShareSeen]) -> str:
@@ -27,11 +31,12 @@ def sentence(shares: Mapping[int, ShareSeen]) -> str:
         case None:
             return ""
         case told if told == OF_EPOCHS:
-            each = {rank: f"{share.epoch}" for rank, share in shares.items()}
-            return f"; the samplers are in epoch {_by_rank(each)}"
+            return f"; the samplers are in epoch {_by_rank({rank: f'{one.epoch}' for rank, one in shares.items()})}"
+        case told if told == OF_SEEDS:
+            return f"; the samplers have seed {_by_rank({rank: f'{one.seed}' for rank, one in shares.items()})}"
         case _:
-            each = {rank: f"{share.rank} of {share.replicas}" for rank, share in shares.items()}
-            return f"; the samplers draw part {_by_rank(each)}"
+            parts = {rank: f"{share.rank} of {share.replicas}" for rank, share in shares.items()}
+            return f"; the samplers draw part {_by_rank(parts)}"
 
 
 def where(shares: Mapping[int, ShareSeen], culprits: Sequence[int]) -> tuple[Where, ...]:
@@ -42,27 +47,22 @@ def where(shares: Mapping[int, ShareSeen], culprits: Sequence[int]) -> tuple[Whe
     found = []
     for rank in sorted(shares, key=lambda rank: (rank not in culprits, rank)):
         share = shares[rank]
-        line = share.made if told == OF_PARTS else share.told or share.made
-        note = (
-            f"the sampler of part {share.rank} of {share.replicas}"
-            if told == OF_PARTS
-            else f"tells the sampler epoch {share.epoch}"
-            if share.told is not None
-            else "the sampler, which is told no epoch"
-        )
+        line = (share.told or share.made) if told == OF_EPOCHS else share.made
         if line is not None:
-            found.append(Where.at(line, rank=rank, note=note))
+            found.append(Where.at(line, rank=rank, note=_note(share, told)))
     return tuple(found)
 
 
-def _parts_are_wrong(shares: Mapping[int, ShareSeen]) -> bool:
-    """Whether the parts are not as many as the ranks, each with its own."""
-    parts = {share.rank for share in shares.values()}
-    return len(parts) < len(shares) or any(share.replicas != len(shares) for share in shares.values())
-
-
-def _epochs_differ(shares: Mapping[int, ShareSeen]) -> bool:
-    return len({share.epoch for share in shares.values()}) > 1
+def _note(share: ShareSeen, told: str) -> str:
+    if told == OF_EPOCHS and share.told is not None:
+        return f"tells the sampler epoch {share.epoch}"
+    if told == OF_EPOCHS:
+        return "the sampler, which is told no epoch"
+    return (
+        f"the sampler with seed {share.seed}"
+        if told == OF_SEEDS
+        else f"the sampler of part {share.rank} of {share.replicas}"
+    )
 
 
 def _by_rank(each: Mapping[int, str]) -> str:

@@ -453,6 +453,7 @@ def _share(share: trace.Share) -> ShareSeen:
         epoch=share.epoch,
         made=_frame(share.made),
         told=_frame(share.told),
+        seed=share.seed,
     )
 
 

@@ -53,12 +53,13 @@ def shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SamplerShares:
 
 
 def test_the_part_the_epoch_and_both_lines_are_known(shares: SamplerShares) -> None:
-    sampler = DistributedSampler(Numbers(), num_replicas=3, rank=2)
+    sampler = DistributedSampler(Numbers(), num_replicas=3, rank=2, seed=5)
     first = shares.of(DataLoader(Numbers(), sampler=sampler))
     assert first is not None
     assert first[:3] == (2, 3, 0)
     assert first.made is not None
     assert first.told is None
+    assert first.seed == 5
 
     sampler.set_epoch(4)
     told = shares.of(DataLoader(Numbers(), batch_sampler=BatchSampler(sampler, 2, drop_last=False)))
@@ -73,4 +74,4 @@ def test_a_sampler_that_divides_nothing_has_no_part(shares: SamplerShares) -> No
 
 
 def test_a_sampler_of_the_programs_own_has_its_part_without_lines(shares: SamplerShares) -> None:
-    assert shares.of(DataLoader(Numbers(), sampler=Own())) == (1, 2, 3, None, None)
+    assert shares.of(DataLoader(Numbers(), sampler=Own())) == (1, 2, 3, None, None, None)

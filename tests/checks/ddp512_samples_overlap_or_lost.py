@@ -44,8 +44,15 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:31 main", "rank 1 /home/me/job/train.py:31 main"),
         measured=MEASURED,
     ),
-    Sick(  # they are as they should be: another seed
-        evidence=found(shared(*[ShareSeen(rank=rank, replicas=2, epoch=1, made=MADE) for rank in (0, 1)])),
+    Sick(  # each has a seed of its own
+        evidence=found(shared(*[ShareSeen(rank=rank, replicas=2, epoch=1, made=MADE, seed=rank) for rank in (0, 1)])),
+        says=f"{SAYS}; the samplers have seed 0 on rank 0 and 1 on rank 1",
+        ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:31 main", "rank 1 /home/me/job/train.py:31 main"),
+        measured=MEASURED,
+    ),
+    Sick(  # they are as they should be: data sets in another order
+        evidence=found(shared(*[ShareSeen(rank=rank, replicas=2, epoch=1, made=MADE, seed=7) for rank in (0, 1)])),
         says=SAYS,
         ranks=(0, 1),
         measured=MEASURED,

@@ -45,7 +45,15 @@ class SamplerShares:
         for one in (sampler, inner):
             numbers: list[Any] = [getattr(one, name, None) for name in ("rank", "num_replicas", "epoch")]
             if all(isinstance(number, int) for number in numbers):
-                return Share(numbers[0], numbers[1], numbers[2], _line(self._made, one), _line(self._told, one))
+                seed = getattr(one, "seed", None)
+                return Share(
+                    numbers[0],
+                    numbers[1],
+                    numbers[2],
+                    _line(self._made, one),
+                    _line(self._told, one),
+                    seed if isinstance(seed, int) else None,
+                )
         return None
 
     def _was_made(self, sampler: Any) -> None:  # noqa: ANN401

@@ -440,6 +440,8 @@ class Share(NamedTuple):
     """Where it was made."""
     told: SourceLine | None
     """Where it was last told its epoch."""
+    seed: int | None = None
+    """From which it shuffles; None where that is not known."""
 
 
 class Epoch(NamedTuple):
