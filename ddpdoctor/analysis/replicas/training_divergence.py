@@ -94,13 +94,33 @@ def derive(tracks: PerRank[Track]) -> Divergences:
 
 
 def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:
-    """What goes on step after step is reported once, with its first step."""
+    """What goes on is reported once: its first step, and the line that wrote a setting where the next step has it."""
     known = set()
-    for one in found:
+    each = list(found)
+    dropped: list[Divergence] = []
+    for place, one in enumerate(each):
+        if any(one is other for other in dropped):
+            continue
+        later = _with_its_line(one, each[place + 1 :]) if isinstance(one, SettingsDiffer) else None
+        if later is not None and isinstance(one, SettingsDiffer):
+            dropped.append(later)
+            one = replace(one, lines=later.lines, shown=later.shown)
         key = type(one), _what(one)
         if key not in known:
             known.add(key)
             yield one
+
+
+def _with_its_line(one: SettingsDiffer, later: Iterable[Divergence]) -> SettingsDiffer | None:
+    """The same settings of the same ranks at the next step, if that has the line that wrote them and this one has not."""
+    again = (
+        other
+        for other in later
+        if isinstance(other, SettingsDiffer) and (other.names, other.ranks) == (one.names, one.ranks)
+    )
+    following = next(again, None)
+    known = following is not None and following.shown is not SettingsAt.THE_STEP
+    return following if known and one.shown is SettingsAt.THE_STEP else None
 
 
 def _what(one: Divergence) -> Hashable:

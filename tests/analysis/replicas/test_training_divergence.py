@@ -104,6 +104,17 @@ def test_settings_that_part_the_same_ranks_are_one_finding_at_the_line_that_gave
     ]
 
 
+@pytest.mark.parametrize(("known_from", "lines"), [(1, ["DDP506 [1] 2"]), (2, ["DDP506 [1] 7", "DDP506 [1] 2"])])
+def test_a_setting_whose_line_is_known_from_the_next_step_on_is_one_finding(known_from: int, lines: list[str]) -> None:
+    """Where steps lie between, a schedule may have written it later than what is at fault."""
+
+    def make(rank: int, step: int) -> dict[str, Any]:
+        given = {"lr": MAKES} if step >= known_from else {}
+        return {"settings": {"lr": "0.2" if rank == 1 else "0.1"}, "setting_lines": given}
+
+    assert found(make) == lines
+
+
 @pytest.mark.parametrize(
     ("loads", "line", "note"), [((1,), 3, "loads weights"), ((), 5, "the first forward after the write")]
 )
