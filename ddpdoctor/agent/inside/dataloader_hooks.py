@@ -83,6 +83,8 @@ class Batches:
         self._current: LoaderEpoch | None = None  # whose batch the loop received last
         self._training: LoaderEpoch | None = None
         self._trained: dict[int, list[int]] = {}  # by loader: its number among those trained on, and that of its epoch
+        self.on_end: Callable[[], None] = lambda: None
+        """Called where a pass that was trained on has come to its end: perhaps after the last step."""
 
     @property
     def position(self) -> BatchPosition | None:
@@ -182,3 +184,5 @@ class Batches:
         epoch = self._epochs.get(iterator)
         if epoch is not None:
             epoch.finished = True
+            if epoch.place is not None:
+                self.on_end()

@@ -31,6 +31,7 @@ class Budget:
         self._share = share
         self._start = time.perf_counter()
         self._last: dict[str, int] = {}
+        self._extras: dict[str, tuple[float, float]] = {}  # when each was done last, and the seconds that it took
         self.interval = every or 1
         self._audits = 0.0  # seconds
         self._seen = 0.0  # of the seconds spent
@@ -59,6 +60,15 @@ class Budget:
             return False
         self._last[what] = clock
         return True
+
+    def spare(self, what: str, extra: Callable[[], object]) -> None:
+        """Do something beside the audits, unless what it cost last time is more than a share of the time since then."""
+        began, (last, cost) = self.seconds, self._extras.get(what, (0.0, 0.0))
+        if cost > self._share * (began - last):
+            return
+        with self:
+            extra()
+        self._extras[what] = began, self.seconds - began
 
     def adapt(self, *, audited: bool) -> None:
         """Audit more rarely where that costs too much, and more often where it costs little."""

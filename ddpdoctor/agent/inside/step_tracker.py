@@ -109,6 +109,7 @@ class StepTracker:
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
+        batches.on_end = self.pass_over
         self.looks_closely = True
         """Whether anything but a count may come of what the job does until its next step."""
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
@@ -374,6 +375,14 @@ class StepTracker:
             self._close_up.after_step()
         elif audited:
             self._write_watch.after_step()
+
+    def pass_over(self) -> None:
+        """The loop over a loader that was trained on has ended: where no step follows, the weights now are the last ones.
+
+        Code that comes after may put others in place, on one rank: an average, for an evaluation.
+        """
+        if self._models.count and not self.averaging.count:
+            self._budget.spare("end of a pass", self._last_weights.look)
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
