@@ -382,6 +382,18 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftState:
+    """What the only optimizer of the models in training kept at the end."""
+
+    step: int
+    """How many steps had been made."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprint of each tensor, by name."""
+    shadowed: int = 0
+    """How many of the steps were its peers', which this rank only shadowed inside `Join`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """One rank's training."""
 
@@ -399,6 +411,8 @@ class Track:
     """The key of the weights after the last wrap that came before any step."""
     left: tuple[Left, ...] = ()
     """The weights with which models ended."""
+    left_state: LeftState | None = None
+    """The optimizer's state at the end; None where it is not known, or several optimizers stepped wrapped models."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     """The weights at the moments that other fields refer to, by key."""
     steps: tuple[StepSeen, ...] = ()

@@ -28,6 +28,7 @@ from ddpdoctor.evidence.training_trace import (
     Gradient,
     Integrity,
     Left,
+    LeftState,
     OverflowSeen,
     ProbeSeen,
     Recomputed,
@@ -207,6 +208,13 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         left=tuple(
             Left(step=last.step, weights=last.key, local=last.local, writes=last.writes, later=last.later)
             for last in _of(trace.LastWeights, records)
+        ),
+        left_state=next(
+            (
+                LeftState(step=last.step, digests=_named(last.names, last.digests), shadowed=last.shadowed)
+                for last in _of(trace.LastState, records)
+            ),
+            None,
         ),
         tables=tables,
         steps=tuple(one for one in steps if not one.left_out),

@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 from ddpdoctor.analysis.replicas.local_steps import averages_weights
+from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
@@ -14,6 +15,7 @@ from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.training_trace_reader import second_wraps
 
 STALLED = "stalled"  # a file beside the traces of a rank whose script was ended for its silence
+ASKED = 8  # of the last audited steps: whether ranks share the parameters out takes time to tell
 LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
 
 
@@ -44,6 +46,24 @@ def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
     )
     return (
         f"{compared}; in between weights, gradients and optimizer state are each rank's own by design and were not compared",
+    )
+
+
+def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:
+    """A note where each rank keeps a part of the optimizer's state, of which there is no second copy."""
+    by_number = dict(enumerate(tracks))
+    steps = [step for track in tracks for step in track.steps]
+    of_torch = next((one.optimizer for one in steps if one.state is None and "ZeroRedundancy" in one.optimizer), "")
+    by_hand = any(sharding(seen, by_number) is not None for seen in aligned(by_number)[-ASKED:])
+    if not of_torch and not by_hand:
+        return ()
+    whose = (
+        f"each rank keeps its own part of {of_torch}'s state"
+        if of_torch
+        else "each rank steps its own part of the weights"
+    )
+    return (
+        f"{whose}: an error in the optimizer's state reaches all ranks alike, and cannot be seen by comparing them",
     )
 
 

@@ -35,6 +35,7 @@ from ddpdoctor.workflows.verify_notes import (
     STALLED,
     averages,
     how_it_ended,
+    not_comparable,
     not_made_again,
     not_written,
     stood_still,
@@ -259,6 +260,7 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
             "skipped"
         )
     notes += averages(tracks)
+    notes += not_comparable(tracks)
     notes += not_made_again(tracks)
     return notes
 

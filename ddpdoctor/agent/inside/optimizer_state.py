@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,7 +15,8 @@ from .ddp_models import Models
 from .dtensor import is_meshed
 from .module_listing import same
 from .named_tensors import as_tensor, named_state
-from .schema.training_trace import NamedDigests
+from .schema.training_trace import LastState, NamedDigests
+from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
 
@@ -39,6 +42,16 @@ class OptimizerState:
         if found is None:
             return None
         return NamedDigests(self._trace.unless_repeated("state names", found[0]), verbatim(found[1]))
+
+    def write_last(self, optimizers: Iterable[Optimizer], counts: StepCounts) -> None:
+        """The process ends: write down what the optimizer of the models in training keeps, where there is only one."""
+        if not self._models.count:
+            return
+        steppers = [one for one in optimizers if self._models.are_stepped_by(one)]
+        if len(steppers) == 1:
+            with contextlib.suppress(Exception):  # the user may have taken it apart since its last step
+                if (found := self._found(steppers[0])) is not None and found[0]:
+                    self._trace.write(LastState(counts.steps, counts.shadowed, found[0], verbatim(found[1])))
 
     def _found(self, optimizer: Optimizer) -> tuple[list[str], str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:

@@ -457,6 +457,9 @@ class StepTracker:
         with self._budget:
             self._unwrapped.close()
         self._last_weights.write(self.averaging.local)
+        if not self.averaging.count:
+            with self._budget:
+                self._state.write_last(self.settings.optimizers, self._counts)
         self._trace.write(End(self._counts.steps, self._counts.forwards, self._budget.interval))
 
     def _begin_window(self, *, same_gradients: bool = False) -> None:

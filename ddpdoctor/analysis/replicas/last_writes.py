@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from ddpdoctor.evidence.replicas import ValueDifference
-from ddpdoctor.evidence.training_trace import Left, Table, Track
+from ddpdoctor.evidence.training_trace import Left, StepSeen, Table, Track
 
 MOST_PUT_IN_PLACE = 0.9  # of the trained parameters
 
@@ -45,3 +45,25 @@ def _is_all_of_rank_0(
     trained = [name for name, digest in tables[other].digests.items() if at_start.get(name) != digest]
     alone = all(len(one.sides) == 2 and (0,) in [side.ranks for side in one.sides] for one in values)
     return alone and len(values) >= max(2.0, MOST_PUT_IN_PLACE * len(trained))
+
+
+def last_states(tracks: Mapping[int, Track], last: Mapping[int, StepSeen]) -> dict[int, Mapping[str, str]]:
+    """The optimizer's state of each rank at the end, where it must be equal; empty where it need not be.
+
+    It must be where it was equal on all ranks before the audited step `last`, nobody has shadowed steps inside `Join`, and rank 0
+    is not alone in having nearly all of it otherwise: it may have loaded another one, for a checkpoint or a test.
+    """
+    ends = {rank: track.left_state for rank, track in tracks.items() if track.left_state is not None}
+    before = [one.state for one in last.values()]
+    known = bool(before) and all(before) and all(state == before[0] for state in before)
+    if not known or len(ends) < len(tracks) or any(end.shadowed for end in ends.values()):
+        return {}
+    names = [end.digests.keys() for end in ends.values()]
+    if len({end.step for end in ends.values()}) > 1 or any(one != names[0] for one in names):
+        return {}
+    others = [end.digests for rank, end in ends.items() if rank]
+    if all(one == others[0] for one in others) and 0 in ends:
+        own = ends[0].digests
+        if sum(own[name] != digest for name, digest in others[0].items()) >= MOST_PUT_IN_PLACE * len(own):
+            return {}
+    return {rank: end.digests for rank, end in ends.items()}

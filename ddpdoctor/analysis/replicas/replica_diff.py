@@ -18,7 +18,7 @@ from ddpdoctor.analysis.replicas.comparison import (
     sides_of,
     structure_differences,
 )
-from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_written
+from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_states, last_written
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
@@ -98,6 +98,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
                 by_rank, after, values=buffers.own, stepped=True, in_forward=True, total=total,
                 step=max(one.step for one in seen.values()), lines={**lines_at(seen, "forward")}, own_buffers=True,
             )  # fmt: skip
+    left = left or _left_state(by_rank, steps[-1] if steps else {}, total)
     return left or own or _replicas(by_rank, starts, stepped=bool(steps), total=total)
 
 
@@ -161,6 +162,14 @@ def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | Non
             left = _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
             return replace(left, may_be_put_in_place=written is LastWritten.UNKNOWN)
     return None
+
+
+def _left_state(tracks: Mapping[int, Track], last: ByRank, total: int | None) -> Replicas | None:
+    """The optimizer's state at the end, where the weights are equal and it is not."""
+    states = last_states(tracks, last)
+    values = _compare("optimizer state", states) if states and sharding(last, tracks) is None else ()
+    ends = {track.left_state.step for track in tracks.values() if track.left_state is not None}
+    return _replicas(tracks, {}, values=values, stepped=True, step=max(ends), total=total) if values else None
 
 
 def _wrap_line(track: Track, name: str) -> Frame | None:

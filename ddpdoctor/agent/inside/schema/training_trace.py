@@ -501,6 +501,19 @@ class LastWeights(NamedTuple):
     """How often they wrote it since."""
 
 
+class LastState(NamedTuple):
+    """What the only optimizer that steps the models in training keeps at the end."""
+
+    step: int
+    """The number of steps made."""
+    shadowed: int
+    """How many of them were those of peers, in which the rank only took part inside `Join`."""
+    names: list[str]
+    """The names of the tensors."""
+    digests: str
+    """Their fingerprints, one after the other."""
+
+
 class UnwrappedModel(NamedTuple):
     """A model beside the wrapped ones."""
 
@@ -581,6 +594,7 @@ TraceRecord: TypeAlias = (
     | Epoch
     | Evaluation
     | LastWeights
+    | LastState
     | UnwrappedModels
     | UnwrappedUse
     | UnwrappedWrite

@@ -1,0 +1,59 @@
+"""What a rank writes down of its optimizer when its process ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ddpdoctor.agent.inside.schema.training_trace import End, LastState, Step
+from tests.agent.followed_rank import FollowedRank
+
+
+def last_states(folder: Path, *, optimizers: int = 1, change: Any = None) -> tuple[FollowedRank, list[LastState]]:
+    torch.manual_seed(0)
+    followed = FollowedRank(folder, nn.Linear(4, 2))
+    made = [torch.optim.Adam(followed.model.parameters()) for _ in range(optimizers)]
+    for one in made:
+        followed.steps.settings.grouped(one)
+        for _ in range(3):
+            followed.step(one, torch.ones(3, 4))
+    if change is not None:
+        change(made[0])
+    followed.steps.close()
+    assert followed.trace.alive
+    return followed, followed.written(LastState)
+
+
+def test_the_state_after_the_last_step_is_written_down(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    followed, (last,) = last_states(tmp_path)
+    assert (last.step, last.shadowed, len(last.names)) == (3, 0, 6)
+    before = followed.written(Step)[-1].stepping.state
+    assert last.digests != before.digests
+
+    def flip(optimizer: torch.optim.Adam) -> None:
+        next(iter(optimizer.state.values()))["exp_avg"].view(torch.int32)[0, 0] ^= 1
+
+    _, (flipped,) = last_states(tmp_path / "other", change=flip)
+    differ = [flipped.digests[at : at + 16] != last.digests[at : at + 16] for at in range(0, 16 * 6, 16)]
+    assert sum(differ) == 1
+
+
+@pytest.mark.parametrize("optimizers", [0, 2])
+def test_of_no_optimizer_and_of_several_nothing_is_said(tmp_path: Path, optimizers: int) -> None:
+    followed, states = last_states(tmp_path, optimizers=optimizers)
+    assert states == []
+    assert len(followed.written(End)) == 1
+
+
+def test_state_that_the_program_has_taken_apart_ends_nothing(tmp_path: Path) -> None:
+    def take_apart(optimizer: torch.optim.Adam) -> None:
+        for state in optimizer.state.values():
+            state["exp_avg"] = state["exp_avg"].to("meta")
+
+    followed, _ = last_states(tmp_path, change=take_apart)
+    assert len(followed.written(End)) == 1
