@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,22 @@ def test_the_state_after_the_last_step_is_written_down(tmp_path: Path) -> None:
     _, (flipped,) = last_states(tmp_path / "other", change=flip)
     differ = [flipped.digests[at : at + 16] != last.digests[at : at + 16] for at in range(0, 16 * 6, 16)]
     assert sum(differ) == 1
+
+
+def test_state_of_an_optimizer_that_is_gone_is_what_it_was_when_the_rank_left_the_group(tmp_path: Path) -> None:
+    followed = FollowedRank(tmp_path, nn.Linear(4, 2))
+
+    def train(*, then_leaves: bool) -> None:
+        optimizer = torch.optim.Adam(followed.model.parameters())
+        followed.steps.settings.grouped(optimizer)
+        followed.step(optimizer, torch.ones(3, 4))
+        if then_leaves:
+            followed.steps.leaves()
+
+    train(then_leaves=True)
+    gc.collect()
+    followed.steps.close()
+    assert [one.step for one in followed.written(LastState)] == [1]
 
 
 @pytest.mark.parametrize("optimizers", [0, 2])

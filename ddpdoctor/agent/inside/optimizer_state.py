@@ -27,6 +27,7 @@ class OptimizerState:
     def __init__(self, trace: TraceWriter, digests: Digests, models: Models) -> None:
         self._trace, self._digests, self._models = trace, digests, models
         self._slots: WeakKeyDictionary[Optimizer, _Slots] = WeakKeyDictionary()
+        self._last: LastState | None = None
 
     def of(self, optimizer: Optimizer) -> dict[str, str] | None:
         """By name the fingerprint of each tensor; None where each rank holds another part of the state."""
@@ -43,15 +44,24 @@ class OptimizerState:
             return None
         return NamedDigests(self._trace.unless_repeated("state names", found[0]), verbatim(found[1]))
 
-    def write_last(self, optimizers: Iterable[Optimizer], counts: StepCounts) -> None:
-        """The process ends: write down what the optimizer of the models in training keeps, where there is only one."""
-        if not self._models.count:
+    def look(self, optimizers: Iterable[Optimizer], counts: StepCounts) -> None:
+        """Training may be over: know what the optimizer of the models in training keeps now, where there is only one.
+
+        When the process ends it is mostly gone, with the function that made it.
+        """
+        if not self._models.count or (self._last is not None and self._last.step == counts.steps):
             return
         steppers = [one for one in optimizers if self._models.are_stepped_by(one)]
         if len(steppers) == 1:
             with contextlib.suppress(Exception):  # the user may have taken it apart since its last step
                 if (found := self._found(steppers[0])) is not None and found[0]:
-                    self._trace.write(LastState(counts.steps, counts.shadowed, found[0], verbatim(found[1])))
+                    self._last = LastState(counts.steps, counts.shadowed, found[0], verbatim(found[1]))
+
+    def write_last(self, optimizers: Iterable[Optimizer], counts: StepCounts) -> None:
+        """The process ends: write down what it kept after the last step, where that is known."""
+        self.look(optimizers, counts)
+        if self._last is not None and self._last.step == counts.steps:
+            self._trace.write(self._last)
 
     def _found(self, optimizer: Optimizer) -> tuple[list[str], str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:

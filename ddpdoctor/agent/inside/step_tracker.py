@@ -382,7 +382,17 @@ class StepTracker:
         Code that comes after may put others in place, on one rank: an average, for an evaluation.
         """
         if self._models.count and not self.averaging.count:
-            self._budget.spare("end of a pass", self._last_weights.look)
+            self._budget.spare("end of a pass", self._look_last)
+
+    def leaves(self) -> None:
+        """The rank leaves the process group: its optimizer is still there, which may be gone when the process ends."""
+        if self._models.count and not self.averaging.count and not self.waits:
+            with self._budget:
+                self._look_last()
+
+    def _look_last(self) -> None:
+        self._last_weights.look()
+        self._state.look(self.settings.optimizers, self._counts)
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""

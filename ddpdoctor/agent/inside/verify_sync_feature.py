@@ -36,6 +36,7 @@ COLLECTIVES = (
 _called = 0
 _began: Any = None  # called with each collective and what it returned, once this process is a rank
 _reduced: Any = None  # called with each collective and what it was given, likewise
+_leaves: Any = None  # called where the process group is destroyed, likewise
 
 
 def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every feature is given
@@ -43,6 +44,18 @@ def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every
     for name in COLLECTIVES:
         if hasattr(c10d, name):
             setattr(c10d, name, _counted(name, getattr(c10d, name)))
+    if hasattr(c10d, "destroy_process_group"):
+        c10d.destroy_process_group = _after_a_look(c10d.destroy_process_group)  # type: ignore[attr-defined]
+
+
+def _after_a_look(destroy: Any) -> Any:  # noqa: ANN401
+    @functools.wraps(destroy)
+    def destroy_process_group(group: Any = None) -> Any:  # noqa: ANN401
+        if _leaves is not None and group is None:
+            _leaves()
+        return destroy(group)
+
+    return destroy_process_group
 
 
 def joining(rank: Rank) -> None:
@@ -168,12 +181,13 @@ def _close_up() -> CloseUp:
 
 def _follow_handles(trace: TraceWriter, steps: StepTracker) -> None:
     """See the handle of each asynchronous collective, and whether somebody waits for it."""
-    global _began, _reduced
+    global _began, _reduced, _leaves
     from torch._C._distributed_c10d import Work
 
     steps.unwaited.install(Work)
     _began = trace.observing(steps.unwaited.began)
     _reduced = trace.observing(steps.reduced)
+    _leaves = trace.observing(steps.leaves)
 
 
 def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> None:  # noqa: ANN401
