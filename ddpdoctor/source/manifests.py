@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
-from ddpdoctor.source.shell import read_command
+from ddpdoctor.source.shell import handed_over, read_command
 from ddpdoctor.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -305,7 +305,14 @@ def _commands(first: Node | None, second: Node | None) -> tuple[tuple[Command, .
         return read_command(text, _line(nodes[flag + 1]) + _block(nodes[flag + 1])) if text else ((), ())
     if len(words) == 1:
         return read_command(words[0], _line(nodes[0]) + _block(nodes[0]))
-    return (Command(words=tuple(word.strip() for word in words), line=_line(nodes[0])),), ()
+    given = tuple(
+        replace(
+            each, line=next((_line(node) for node in nodes if _string(node) == f"{each.name}={each.value}"), each.line)
+        )
+        for each in handed_over(words, _line(nodes[0]))
+    )
+    command = Command(words=tuple(word.strip() for word in words), line=_line(nodes[0]), variables=given)
+    return (command,), given
 
 
 def _block(node: Node) -> int:

@@ -123,6 +123,13 @@ def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setti
     return tuple(reader.commands), tuple(reader.settings)
 
 
+def handed_over(words: Sequence[str], line: int) -> tuple[Setting, ...]:
+    """The variables that a command gives to what it starts: `env NAME=...`, `mpirun -x NAME=...`."""
+    reader = _Reader()
+    reader.hand_over(words, line)
+    return tuple(reader.settings)
+
+
 @dataclass
 class _Reader:
     """Walks one script, and the texts in it that other shells run, in the order in which they run."""
@@ -250,7 +257,7 @@ class _Reader:
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._assign(child, only_for_command=bool(words))
-        self._handed_over(words, self._line(node))
+        self.hand_over(words, self._line(node))
         if words and not self._defined(words, self._line(node)) and not self._other_script(words, self._line(node)):
             arguments = [child for child in node.named_children if child.type in _WORDS]
             if not self._text_for_a_shell(words, arguments) and words[0] not in _PRINTS:
@@ -267,7 +274,7 @@ class _Reader:
                 )
         self.variables = kept if words else self.variables
 
-    def _handed_over(self, words: Sequence[str], line: int) -> None:
+    def hand_over(self, words: Sequence[str], line: int) -> None:
         """The variables of `env NAME=...`, of `srun --export=ALL,NAME=...` and of `mpirun -x NAME=...`."""
         program = words[0].rpartition("/")[2] if words else ""
         given: list[str] = []

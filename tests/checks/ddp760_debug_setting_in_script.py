@@ -4,6 +4,7 @@ from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.launch_files import manifest, script
 
+MPI = "services:\n  train:\n    ipc: host\n    command:\n      - mpirun\n      - -x\n      - {}\n      - ./train\n"
 RUN = "torchrun --standalone --nproc-per-node 8 train.py\n"
 
 SICK = (
@@ -31,8 +32,16 @@ SICK = (
         measured={"variable": "TORCH_DISTRIBUTED_DEBUG"},
         severity=Severity.WARN,
     ),
+    Sick(
+        evidence=manifest(MPI.format("CUDA_LAUNCH_BLOCKING=1")),
+        says="CUDA_LAUNCH_BLOCKING=1 is set for every run: every kernel launch blocks until the kernel has finished",
+        where=("job.yaml:7",),
+        measured={"variable": "CUDA_LAUNCH_BLOCKING"},
+        severity=Severity.WARN,
+    ),
 )
 HEALTHY = (
+    manifest(MPI.format("NCCL_DEBUG=WARN")),
     script(f"export CUDA_LAUNCH_BLOCKING=0 NCCL_DEBUG=WARN TORCH_DISTRIBUTED_DEBUG=INFO\n{RUN}"),
     script(f'[ -n "${{DEBUG:-}}" ] && export CUDA_LAUNCH_BLOCKING=1\n{RUN}'),
     script(
