@@ -35,6 +35,7 @@ RULE = Rule(
     remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
     explains=("DDP307", "DDP312", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
+SHOWN_OPERATIONS = 3
 
 
 OF_COUNTS = (
@@ -189,7 +190,9 @@ def _by_programs(graph: WaitForGraph) -> Finding:
     ranks, meanwhile = graph.ranks, {rank: call for rank, call in graph.meanwhile.items() if rank in graph.ranks}
     operations = [operation for operation in graph.operations if operation.group is not None]
     waiting = {rank: call for operation in operations for rank, call in operation.waiting.items()}
-    called = " and ".join(operation.name for operation in operations)
+    called = " and ".join(operation.name for operation in operations[:SHOWN_OPERATIONS])
+    if len(operations) > SHOWN_OPERATIONS:
+        called += f" and {len(operations) - SHOWN_OPERATIONS} more of other groups"
     others = [rank for rank in waiting if rank not in ranks]
     earlier = [*first_deviations.earlier(graph)]
     if graph.tied:

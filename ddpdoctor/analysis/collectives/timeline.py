@@ -18,7 +18,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
 )
 from ddpdoctor.analysis.collectives.closed_batches import with_closed_batches
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
-from ddpdoctor.analysis.collectives.group_members import with_members
+from ddpdoctor.analysis.collectives.group_members import with_listed_members, with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.analysis.collectives.multithreaded import made_by_a_thread
@@ -195,7 +195,7 @@ def derive(
         SkipCheck: the recorders are empty.
     """
     records = without_open_batches(with_closed_batches(with_statuses(without_replaced(records))))
-    records = with_transfers(with_members(records, calls), calls)
+    records = with_transfers(with_listed_members(with_members(records, calls)), calls)
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
     issued = [group for entry in calls or () for group in entry.value.new_groups]

@@ -36,6 +36,22 @@ def older_dumps(
         yield from _overtaken(group, completed.get(id(group), {}))
 
 
+def are_of_different_moments(timeline: Timeline) -> bool:
+    """Whether a rank has completed what ends only with all members, and one of these had not enqueued it by its dump.
+
+    The job went on between the two dumps then.
+    """
+    for group in timeline.groups:
+        reached = min((call.seq for call in group.last.values()), default=0)
+        for rank, last in group.last.items():
+            later = (
+                timeline.issued(group, rank, seq) for seq in range(reached + 1, min(last.seq, reached + WENT_ON_BY) + 1)
+            )
+            if any(call is not None and call.done and needs_all(call.calls) for call in later):
+                return True
+    return False
+
+
 def recorded_nothing(timeline: Timeline) -> Iterator[int]:
     """The ranks whose dumps hold no entry, while peers completed collectives that end only with them: no recorder ran there."""
     records = timeline.call_index.records

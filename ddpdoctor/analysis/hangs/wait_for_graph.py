@@ -12,7 +12,12 @@ from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, Pr
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
-from ddpdoctor.analysis.hangs.older_dumps import most_ranks_move, older_dumps, recorded_nothing
+from ddpdoctor.analysis.hangs.older_dumps import (
+    are_of_different_moments,
+    most_ranks_move,
+    older_dumps,
+    recorded_nothing,
+)
 from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding, completed_by, outstanding_of
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
@@ -129,6 +134,8 @@ def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
     seconds = outstanding.seconds
     if seconds is not None and seconds < MOVING_SECONDS:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
+    if seconds is None and are_of_different_moments(timeline):
+        raise SkipCheck("the job went on between the dumps of its ranks, and the files do not tell when they were made")
     if most_ranks_move(timeline, outstanding):
         raise SkipCheck(
             f"most ranks completed calls less than {MOVING_SECONDS:.0f} s before their dumps: the job moves"
@@ -295,7 +302,26 @@ class _Graph:
         mismatch = next((one for one in found.operations if _is_mismatch(one)), None)
         if judged.reason is Reason.CYCLE and not judged.deviating and mismatch is not None:
             return self._towards(Reason.MISMATCH, mismatch.members, operations=(mismatch,))
+        if judged.reason is Reason.CYCLE and not judged.deviating:
+            return self._of_two_sides(judged) or judged
         return judged
+
+    def _of_two_sides(self, found: WaitForGraph) -> WaitForGraph | None:
+        """The few ranks that all others wait for, each in a group of its own, while these few wait together for all others.
+
+        They have left out what the others wait in. Not where only two groups are used, of which either may have its turn first.
+        """
+        lacking = [one for one in found.operations if one.group is not None and one.absent and not one.without_dump]
+        smaller = (min((one.waiting, one.absent), key=len) for one in lacking)
+        few = {rank for ranks in smaller for rank in ranks}
+        left_out = [one for one in lacking if few.issuperset(one.absent) and few.isdisjoint(one.waiting)]
+        theirs = [one for one in lacking if few == {*one.waiting} and few.isdisjoint(one.absent)]
+        apart = len(left_out) + len(theirs) == len(lacking) and len(theirs) == 1
+        if not apart or len(left_out) < 2 or 2 * len(few) >= len(found.ranks):
+            return None
+        if {rank for one in left_out for rank in one.absent} != few:
+            return None
+        return self._towards(Reason.LEFT_OUT, few, operations=left_out)
 
     def _towards_older_dumps(self) -> WaitForGraph:
         """The ranks that peers wait for, and whose dumps are from before or empty: of these waits nothing else is known."""

@@ -53,3 +53,12 @@ def test_an_older_dump_beside_an_empty_one_is_told_apart() -> None:
         "older_dump": [2],
         "empty_dump": [3],
     }
+
+
+def test_dumps_of_a_job_that_went_on_between_them_accuse_nobody_where_no_file_tells_its_moment() -> None:
+    """Rank 2 has completed what rank 0 had not enqueued yet, so rank 1 may have completed its call by then, too."""
+    made = [STEP], [STEP, waits(STEP), waits(STEP)], [STEP, STEP, STEP, waits(STEP)]
+    assert not diagnose(flights(*(record(each, world=3, waited=None) for each in made))).findings
+    later = [STEP, STEP, STEP], *made[1:]
+    (finding,) = diagnose(flights(*(record(each, world=3, waited=None) for each in later))).findings
+    assert (finding.code, finding.ranks) == ("DDP319", (1,))

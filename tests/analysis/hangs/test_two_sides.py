@@ -1,0 +1,41 @@
+"""Few ranks that wait for all others, which wait for these few: the few left calls out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import Did, flights, record, waits
+
+SHARDS = {"left": (0, 1, 2, 3, 8), "right": (4, 5, 6, 7, 9)}
+WORLD = 10
+
+
+def active(made: list[Did]) -> FlightRecord:
+    """A dump of active entries alone: nothing tells how many calls ranks have made before."""
+    found = record(made, world=WORLD, waited=500.0, lost=90)
+    groups = tuple(replace(one, last_enqueued=1, last_completed=0) for one in found.groups)
+    return replace(found, groups=groups)
+
+
+def shard(name: str) -> FlightRecord:
+    return active([waits(Did("all_gather", group=name, members=SHARDS[name]))])
+
+
+@pytest.mark.parametrize("few", [(8, 9), (3, 7)])
+def test_the_few_that_went_on_to_a_call_of_all_left_out_what_the_others_wait_in(few: tuple[int, ...]) -> None:
+    at_the_end = active([waits(Did("barrier"))])
+    ranks = [shard("left" if rank in SHARDS["left"] else "right") for rank in range(WORLD)]
+    (finding,) = diagnose(flights(*(at_the_end if rank in few else ranks[rank] for rank in range(WORLD)))).findings
+    assert (finding.code, finding.ranks) == ("DDP305", few)
+
+
+def test_as_many_on_both_sides_are_a_deadlock() -> None:
+    at_the_end = active([waits(Did("barrier"))])
+    few = (0, 1, 8, 4, 5)
+    ranks = [shard("left" if rank in SHARDS["left"] else "right") for rank in range(WORLD)]
+    (finding,) = diagnose(flights(*(at_the_end if rank in few else ranks[rank] for rank in range(WORLD)))).findings
+    assert finding.code == "DDP312"
