@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 
 from ddpdoctor.agent.inside import overhead_budget
 from ddpdoctor.agent.inside.overhead_budget import FIRST_SECONDS, Budget
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
 
 SHARE = 0.005
 
@@ -134,3 +137,32 @@ def test_threads_that_are_in_blocks_at_once_keep_their_own_modes(monkeypatch: py
 
     assert between == (True, False)
     assert (torch.is_grad_enabled(), gc.isenabled()) == (True, True)
+
+
+@pytest.mark.parametrize("place", ["_set_grad_enabled", "is_autocast_enabled"])
+def test_an_exception_of_a_signal_handler_at_the_door_leaves_autograd_and_the_collector_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    rank = Rank(str(tmp_path))
+    rank.place([], {"rank": 0, "world_size": 1})
+    budget = Budget(TraceWriter(rank), 1, 0.005)
+    owner: Any = overhead_budget if place == "_set_grad_enabled" else torch
+    original, calls = getattr(owner, place), list[object]()
+
+    def interrupted(*args: Any) -> object:
+        result = original(*args)
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(owner, place, interrupted)
+    with pytest.raises(KeyboardInterrupt), budget:
+        pytest.fail("the block was entered")
+    monkeypatch.undo()
+    assert torch.is_grad_enabled()
+    assert gc.isenabled()
+    with budget:
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+    assert gc.isenabled()

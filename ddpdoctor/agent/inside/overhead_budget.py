@@ -85,23 +85,36 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside and gc.isenabled():
-                self._collects = True
-                gc.disable()
-            self._inside += 1
         had_grad = torch.is_grad_enabled()
-        _set_grad_enabled(False)
-        cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
-        if cast is not None:
-            cast.__enter__()
-        self._of_thread.blocks.append((had_grad, cast))
+        is_counted = False
+        try:
+            with self._lock:
+                self._inside += 1
+                is_counted = True
+                if self._inside == 1 and gc.isenabled():
+                    self._collects = True
+                    gc.disable()
+            _set_grad_enabled(False)
+            cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
+            if cast is not None:
+                cast.__enter__()
+            self._of_thread.blocks.append((had_grad, cast))
+        except BaseException:  # of a handler of a signal: the block is not entered, and nobody else would put this back
+            _set_grad_enabled(had_grad)
+            if is_counted:
+                self._leave()
+            raise
 
     def __exit__(self, *error: object) -> None:
         had_grad, cast = self._of_thread.blocks.pop()
-        if cast is not None:
-            cast.__exit__(*error)
-        _set_grad_enabled(had_grad)
+        try:
+            if cast is not None:
+                cast.__exit__(*error)
+        finally:
+            _set_grad_enabled(had_grad)
+            self._leave()
+
+    def _leave(self) -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside and self._collects:
