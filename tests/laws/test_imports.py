@@ -16,6 +16,8 @@ IN_A_RANK = {"torch"}
 IN_A_RANK_WHERE_INSTALLED = {
     "bit_parity.py": {"numpy"},
     "gradient_projection.py": {"numpy"},
+    "gradients.py": {"numpy"},
+    "packed_tensors.py": {"numpy"},
     "fingerprint.py": {"numpy", "xxhash"},
     "triton_row_hash.py": {"triton"},
 }
