@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import is_users
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.evidence.stacks import CountedLoop, Stacks
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.stacks import Counters
@@ -48,10 +48,16 @@ def items_of_loops(evidence: Evidence) -> dict[int, frozenset[tuple[str, str, st
             (frame.file, frame.function, name)
             for frame, place in places
             if place is not None
-            for loop in place.loops
-            for name in _targets(loop.head)
+            for head in (*(loop.head for loop in place.loops), _text(place))
+            for name in _targets(head)
         )
     return found
+
+
+def _text(place: CodePlace) -> str:
+    """The line itself: a rank that waits for the next item stands at the head of the loop, and not in it."""
+    at = place.line - place.excerpt_from
+    return place.excerpt[at].strip() if 0 <= at < len(place.excerpt) else ""
 
 
 def _targets(head: str) -> list[str]:

@@ -51,6 +51,7 @@ def looked(folder: Path, monkeypatch: pytest.MonkeyPatch, line: int, name: str, 
 def test_another_item_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert looked(tmp_path, monkeypatch, 3, "line", (1, 2)) is Severity.INFO
     assert looked(tmp_path, monkeypatch, 3, "line", (1, 1)) is Severity.FAIL
+    assert looked(tmp_path, monkeypatch, 2, "line", (1, 2)) is Severity.INFO  # it waits for the next one
 
 
 def test_what_no_for_goes_over_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from ddpdoctor.analysis.hangs.stack_patterns import Activity
 _WORK = frozenset({Activity.COMPUTING, Activity.FILE, Activity.IMPORTING})
 # where the bytes of the process can be those of its main thread; beside one that waits they are another thread's
 _MAY_MOVE_DATA = _WORK | {Activity.UNKNOWN}
-_MAY_COUNT = _WORK | {Activity.UNKNOWN, Activity.SLEEP, Activity.SOCKET}
+_MAY_COUNT = _WORK | {Activity.UNKNOWN, Activity.SLEEP, Activity.SOCKET, Activity.PIPE}
 
 
 def is_at_work(activity: RankActivity) -> bool:
@@ -17,7 +17,7 @@ def is_at_work(activity: RankActivity) -> bool:
     A line that does not change may be a loop without an end, and a rank that sleeps between two looks polls for something, unless
     a number in its functions changes: it makes progress.
     A rank that waits for a lock, another thread, a pipe or a connection is not at work, whatever its other threads and
-    its logging services do meanwhile.
+    its logging services do meanwhile. One that counts what it reads from a pipe or a connection is.
     """
     process = activity.process
     if activity.counts and activity.kind in _MAY_COUNT:

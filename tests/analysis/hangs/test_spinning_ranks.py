@@ -144,6 +144,7 @@ def counting(facts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 IN_A_WHILE = SourceCode(places=(place(61, "net", loop=Loop(line=60, head="while time.time() - begin < 40")),))
 ASLEEP: dict[str, Any] = {"system_call": "clock_nanosleep"}
+READS_A_PIPE: dict[str, Any] = {"system_call": "read", "waits_on": "a pipe"}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,8 @@ ASLEEP: dict[str, Any] = {"system_call": "clock_nanosleep"}
         pytest.param(counting(at_lines(61, 62)), Severity.INFO, id="two lines, and it counts"),
         pytest.param(rank(stack(), **ASLEEP), Severity.FAIL, id="sleeps"),
         pytest.param(counting(rank(stack(), **ASLEEP)), Severity.FAIL, id="polls, and counts how often"),
+        pytest.param(rank(stack(), **READS_A_PIPE), Severity.FAIL, id="nothing comes from the pipe"),
+        pytest.param(counting(rank(stack(), **READS_A_PIPE)), Severity.INFO, id="counts what comes from the pipe"),
     ],
 )
 def test_a_rank_that_counts_is_at_work_though_it_stands_at_one_line(odd: tuple[Any, ...], severity: Severity) -> None:
