@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
+from ddpdoctor.evidence.compact_pickle import pickled_by_position
+
 
 class Kind(Enum):
     """What a value is known to be, or to depend on."""
@@ -45,6 +47,7 @@ LISTINGS = ("listdir", "glob", "iterdir", "scandir")
 """Parts of the text of an expression that lists what a folder holds."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A place in a file that was read."""
@@ -59,6 +62,7 @@ class Place:
     """The function around it, `<module>` outside of any."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One step in the chain from a value to what it comes from."""
@@ -71,6 +75,7 @@ class Link:
     """The line of the step."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """One thing that a value can be."""
@@ -89,6 +94,7 @@ class Origin:
     """Of a test that chooses between two members of a class: the one where it holds, and the other."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
     """What is known of an expression: the expression, and everything that it can be."""
@@ -119,6 +125,7 @@ class Value:
         return {origin.made: None for origin in self.origins if origin.made}.keys()
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """A test that decides whether a line is reached."""
@@ -159,6 +166,7 @@ class Guard:
         return self.value.may(Kind.LOCAL)
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """A `with` block around a line."""
@@ -177,6 +185,7 @@ class Context:
     """The id of the function or class of the program that is called."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
     """One argument of a call."""
@@ -187,6 +196,7 @@ class Argument:
     """What is given."""
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """A call that matters to distributed training, or one of a function of the program."""
@@ -235,6 +245,7 @@ class Call:
         return next((context for context in reversed(self.contexts) if context.name.endswith(names)), None)
 
 
+@pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     """A `for` or `while` loop."""
