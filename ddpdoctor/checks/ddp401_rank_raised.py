@@ -39,6 +39,10 @@ SHOWN_OTHERS = 3
 APART_SECONDS = 2.0  # torchrun looks every 0.1 s, its tables show whole seconds
 # what to do about errors that no line of the user's own is to blame for
 _REMEDIES = {
+    r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: (?:Segmentation fault|Aborted|Illegal|Floating)": (
+        "find the library that crashed in the worker: with `num_workers=0` and PYTHONFAULTHANDLER=1 the rank itself crashes, and "
+        "prints the line"
+    ),
     r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)": (
         "find out who killed the worker, most often the kernel for memory (`dmesg | grep -i oom`): use fewer workers, a smaller "
         "prefetch_factor, and no large Python lists in the data set, which every worker copies"

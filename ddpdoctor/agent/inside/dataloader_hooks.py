@@ -7,6 +7,7 @@ import zlib
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,12 +37,14 @@ class LoaderEpoch:
         self.drawn: deque[Any] = deque()
         self.indices = array("q")
         self.batches = 0
+        self.thread = 0  # that received the last of them
         self.known = True
         self.finished = False
 
     def consume(self) -> None:
         """The loop received the batch that was drawn first among those it has not received."""
         self.batches += 1
+        self.thread = get_ident()
         batch = self.drawn.popleft() if self.drawn else None
         try:
             if isinstance(batch, (list, tuple)):
@@ -88,9 +91,14 @@ class Batches:
 
     @property
     def position(self) -> BatchPosition | None:
-        """The batch received last, of the epoch that was trained on last."""
+        """The batch received last, of the epoch that was trained on last.
+
+        None where another thread receives the batches, ahead of this one: how far ahead is chance.
+        """
         epoch = self._training
-        return None if epoch is None or epoch.place is None else BatchPosition(epoch.place[1], epoch.batches)
+        if epoch is None or epoch.place is None or epoch.thread != get_ident():
+            return None
+        return BatchPosition(epoch.place[1], epoch.batches)
 
     def trained(self) -> None:
         """A model is trained on the batch that the loop received last."""

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import threading
 import time
 import weakref
 from typing import Any
@@ -29,8 +30,27 @@ def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
 
     register_optimizer_step_post_hook(step)
     _note_wraps(log)
-    _count_forwards(log, hooks)
-    _count_batches(log, hooks)
+    loop = TrainingLoop()
+    _count_forwards(log, hooks, loop)
+    _count_batches(log, hooks, loop)
+
+
+class TrainingLoop:
+    """The thread that trains: that of the last training forward, the main one before there was any.
+
+    A thread that draws batches ahead of it is as far ahead as the moment gives: its draws are no iterations.
+    """
+
+    def __init__(self) -> None:
+        self._thread = threading.main_thread().ident
+
+    def forward(self) -> None:
+        """Note that this thread makes a training forward."""
+        self._thread = threading.get_ident()
+
+    def is_here(self) -> bool:
+        """Whether it runs in this thread."""
+        return self._thread == threading.get_ident()
 
 
 def _collectives_so_far(hooks: CollectiveHooks) -> int:
@@ -67,7 +87,7 @@ def _arguments(signature: inspect.Signature, *args: Any, **kwargs: Any) -> dict[
         return None
 
 
-def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
+def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> None:
     """Wrap the forward of the class: a hook on the user's model would be pickled with it."""
     from torch import is_grad_enabled
     from torch.compiler import is_compiling
@@ -78,6 +98,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here():
+            loop.forward()
             log.ring.count_forward()
             with log.rank.giving_up("recording forwards"):
                 turn = turns.now(sys._getframe(1))  # noqa: SLF001
@@ -90,7 +111,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
     DistributedDataParallel.forward = functools.wraps(forward)(counted)  # type: ignore[method-assign]
 
 
-def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
+def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> None:
     """Every data set has a count of its own: an evaluation on one rank draws batches that are no iterations."""
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -103,7 +124,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
     def counted(self: Any) -> Any:  # noqa: ANN401
         asked = time.time_ns()
         batch = draw(self)
-        if log.rank.is_here():
+        if log.rank.is_here() and loop.is_here():
             with log.rank.giving_up("recording batches"):
                 data_set = data_sets.of(self._dataset)
                 iteration = drawn[data_set] = drawn.get(data_set, 0) + 1
