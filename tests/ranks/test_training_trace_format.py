@@ -82,10 +82,12 @@ RECORDS = {
     trace.Overflow: st.builds(trace.Overflow, COUNT, COUNT, st.none() | NUMBER, MAYBE_LINE),
     trace.UnwaitedWork: st.builds(trace.UnwaitedWork, NAME, COUNT, MAYBE_LINE, NAME),
     trace.Epoch: st.builds(
-        trace.Epoch, COUNT, COUNT, st.none() | COUNT, COUNT, st.booleans(), MAYBE_LINE, NAME, st.none() | NAME
+        trace.Epoch, COUNT, COUNT, st.none() | COUNT, COUNT, st.booleans(), MAYBE_LINE, NAME, st.none() | NAME, NAME,
+        st.none() | st.builds(trace.Share, COUNT, COUNT, COUNT, MAYBE_LINE, MAYBE_LINE, st.none() | COUNT),
     ),
     trace.Evaluation: st.builds(trace.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
     trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME, COUNT),
+    trace.LastState: st.builds(trace.LastState, COUNT, COUNT, st.lists(NAME, max_size=2), NAME),
     trace.UnwrappedModels: st.builds(
         trace.UnwrappedModels, COUNT, COUNT, COUNT, COUNT, st.sampled_from(["step", "end"]),
         st.lists(st.builds(trace.UnwrappedModel, NAME, NAME, COUNT, NAME), max_size=2),

@@ -112,11 +112,12 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
 
 
 def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> None:
-    """Every data set has a count of its own: an evaluation on one rank draws batches that are no iterations."""
+    """Each way to draw from a data set has its count: an evaluation on one rank draws batches that are no iterations."""
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     draw = _BaseDataLoaderIter.__next__
     data_sets = Numbers()
+    ways: dict[tuple[int, Any], int] = {}
     drawn: dict[int, int] = {}
     lengths: dict[int, int | None] = {}
 
@@ -126,7 +127,8 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
         batch = draw(self)
         if log.rank.is_here() and loop.is_here():
             with log.rank.giving_up("recording batches"):
-                data_set = data_sets.of(self._dataset)
+                way = data_sets.of(self._dataset), _way(self)
+                data_set = ways.setdefault(way, len(ways) + 1)
                 iteration = drawn[data_set] = drawn.get(data_set, 0) + 1
                 in_pass = getattr(self, "_num_yielded", None)
                 if in_pass in (None, 1) or data_set not in lengths:
@@ -136,6 +138,13 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]
+
+
+def _way(iterator: Any) -> tuple[object, ...]:  # noqa: ANN401 - of any kind of data loader
+    """How a loader draws. Loaders made anew for each epoch are alike; that of an evaluation has another batch size or order."""
+    batches = getattr(iterator, "_index_sampler", None)
+    size = getattr(batches, "batch_size", None)
+    return type(batches), type(getattr(batches, "sampler", None)), size if isinstance(size, int) else None
 
 
 class Numbers:
