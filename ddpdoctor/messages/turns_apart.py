@@ -17,7 +17,8 @@ REMEDY = (
 
 def sentence(apart: TurnsApart) -> str:
     """`rank 1 left `for name in names` after 7 calls of all_reduce, and ranks 0,2 make one more`."""
-    calls = f"{apart.made} call{'' if apart.made == 1 else 's'} of {apart.op}"
+    least = "" if apart.all_made else "at least "
+    calls = f"{least}{apart.made} call{'' if apart.made == 1 else 's'} of {apart.op}"
     more = "makes one more" if len(apart.further) == 1 else "make one more"
     return f"{group_ranks(apart.left)} left `{apart.loop.head}` after {calls}, and {group_ranks(apart.further)} {more}"
 

@@ -71,6 +71,12 @@ REDUCES = tuple(
     CodePlace(file=TRAIN, line=line, function=function, loops=loops)
     for line, function, loops in ((61, "main", (EPOCHS, BATCHES)), (107, "main", (EPOCHS,)), (10, "reduce", (KEYS,)))
 )
+BARRIER = Did("barrier", line=120, function="main")
+IN_TWO_LOOPS = (
+    CodePlace(file=TRAIN, line=107, function="main", loops=(EPOCHS, BATCHES)),
+    CodePlace(file=TRAIN, line=120, function="main", loops=(EPOCHS,)),
+    REDUCES[2],
+)
 MAY_BREAK = (*REDUCES[:2], replace(REDUCES[2], loops=(LONGER,)))
 OF_TURNS = (
     Sick(  # the rank has gone over fewer keys than its peers, and trains again
@@ -102,6 +108,36 @@ OF_TURNS = (
             "rank 2 /home/me/job/train.py:61 main",
         ),
         measured={"seq": 2, "group": "default", "turns": 1},
+    ),
+    Sick(  # rings that have lost their first entries
+        evidence=flights(
+            record([KEY, KEY, waits(KEY)], world=3, first=50, lost=49),
+            record([KEY, KEY, waits(BATCH)], world=3, first=50, lost=49),
+            record([KEY, KEY, waits(KEY)], world=3, first=50, lost=49),
+            code=REDUCES,
+        ),
+        says="rank 1 left `for key in sorted(seen)` after at least 2 calls of all_reduce, and ranks 0,2 make one more",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:9 reduce",
+            "rank 1 /home/me/job/train.py:61 main",
+            "rank 0 /home/me/job/train.py:10 reduce",
+            "rank 2 /home/me/job/train.py:10 reduce",
+        ),
+        measured={"seq": 52, "group": "default", "turns": 2},
+    ),
+    Sick(  # the rank may have another batch, whose keys it goes over, or another key
+        evidence=flights(
+            [KEY, KEY, waits(BARRIER)], [KEY, KEY, waits(KEY)], [KEY, KEY, waits(BARRIER)], code=IN_TWO_LOOPS
+        ),
+        says="rank 1 called all_reduce #3 that ranks 0,2 never call",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:10 reduce",
+            "rank 0 /home/me/job/train.py:120 main",
+            "rank 2 /home/me/job/train.py:120 main",
+        ),
+        measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 3, "2": 3}},
     ),
     Sick(  # nothing tells whether the rank has another batch, or never came into the loop over keys
         evidence=flights([BATCH, waits(KEY)], [BATCH, waits(BATCH)], [BATCH, waits(KEY)], code=REDUCES),

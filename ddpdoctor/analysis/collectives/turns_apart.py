@@ -18,7 +18,7 @@ class TurnsApart:
     """Ranks that differ in the turns of one loop."""
 
     loop: Loop
-    """The loop: the innermost around the call that the ranks which left it are not in."""
+    """The loop around the call that the ranks which left it are not in."""
     frame: Frame
     """The line in the loop that leads to the call."""
     op: str
@@ -29,6 +29,8 @@ class TurnsApart:
     """The ranks that make the call once more."""
     made: int
     """How often in a row all of them had made the call before."""
+    all_made: bool
+    """Whether they had made it no more often: else the records do not go back far enough."""
 
 
 def turns_apart(desync: Desync, timeline: Timeline | None, code: SourceCode | None) -> TurnsApart | None:
@@ -51,26 +53,32 @@ def _further(
     if len(programs) != 1 or not (program := programs.pop()):
         return None
     issued = calls[0]
-    made = min(_in_a_row(desync, timeline, rank, program) for rank in (*further, *left))
+    runs = [_in_a_row(desync, timeline, rank, program) for rank in (*further, *left)]
+    made = min(turns for turns, _ in runs)
     loop = _left_by(desync, left, issued.stack, code)
     if not made or loop is None:
         return None
-    return TurnsApart(loop=loop[1], frame=loop[0], op=issued.op, left=left, further=further, made=made)
+    return TurnsApart(
+        loop=loop[1], frame=loop[0], op=issued.op, left=left, further=further, made=made, all_made=(made, True) in runs
+    )
 
 
-def _in_a_row(desync: Desync, timeline: Timeline, rank: int, program: tuple[Frame, ...]) -> int:
-    """How many calls before the one at which the ranks parted this rank made with the same stack."""
+def _in_a_row(desync: Desync, timeline: Timeline, rank: int, program: tuple[Frame, ...]) -> tuple[int, bool]:
+    """How many calls before the one at which the ranks parted this rank made with the same stack, and whether that is all."""
     for turns in range(MOST_TURNS):
         made = timeline.issued(desync.group, rank, desync.seq - 1 - turns)
         if made is None or made.program != program:
-            return turns
-    return MOST_TURNS
+            return turns, made is not None or desync.seq - 1 == turns
+    return MOST_TURNS, False
 
 
 def _left_by(
     desync: Desync, left: Sequence[int], stack: Sequence[Frame], code: SourceCode
 ) -> tuple[Frame, Loop] | None:
-    """The innermost loop of a stack in which none of these ranks stands, with the frame in it."""
+    """The loop of a stack in which none of these ranks stands, with the frame in it; None where there are several.
+
+    Of two loops, one in the other, either may be the one whose turns differ.
+    """
     stands = {
         (frame.file, loop)
         for rank in left
@@ -78,11 +86,8 @@ def _left_by(
         for frame in desync.issued[rank].stack
         for loop in _loops(frame, code)
     }
-    for frame in reversed(stack):
-        for loop in reversed(_loops(frame, code)):
-            if (frame.file, loop) not in stands:
-                return frame, loop
-    return None
+    found = [(frame, loop) for frame in stack for loop in _loops(frame, code) if (frame.file, loop) not in stands]
+    return found[0] if len(found) == 1 else None
 
 
 def _loops(frame: Frame, code: SourceCode) -> Sequence[Loop]:
