@@ -28,21 +28,30 @@ _REMEDIES = {
     "sample": "add `random_state=0`",
     "randperm": "add `generator=torch.Generator().manual_seed(0)`",
 }
+_SEVERAL_RANKS = ("Accelerator", "LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=")
+"""What programs of a framework name where they are meant for several ranks."""
+_OF_DATASETS = ("seed", "generator", "shuffle", "train_indices_cache_file_name", "test_indices_cache_file_name")
 _OF_NUMPY = ("permutation", "train_test_split")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each split without a seed of its own where no seed makes all ranks draw alike."""
     for function, call in graph.calls("split"):
+        of_datasets = call.name == ".train_test_split"
+        if of_datasets and not _is_of_datasets(graph, function, call):
+            continue
         given = _SPLITS.get(short(call), ("generator", "random_state") if _divides(graph, call) else None)
+        given = _OF_DATASETS if of_datasets else given
         if (
             given is None
             or any((value := call.argument(name)) is not None and not _holds_rank(value) for name in given)
             or (len(call.arguments) > 2 and call.argument("generator") is None and short(call) == "random_split")
         ):
             continue
-        hook = graph.is_hook_of_lightning(function)
-        if not hook and (graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, call)):
+        own_data = graph.is_hook_of_lightning(function) or (of_datasets and graph.any_program(function, _SEVERAL_RANKS))
+        if not own_data and graph.any_program(function, DOES_THE_DATA):
+            continue
+        if not graph.is_hook_of_lightning(function) and not graph.line_on_all_ranks(function, call):
             continue
         if _is_told(graph, function, call):
             continue
@@ -54,8 +63,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"{short(call)} draws another split on every rank, as {why}: what one rank tests on, another trains on",
                 call.place,
                 *(cut.place for cut in graph.cuts_of(call.id)),
-                remedy=_REMEDIES.get(short(call)),
+                remedy="add `seed=0`" if of_datasets else _REMEDIES.get(short(call)),
             )
+
+
+def _is_of_datasets(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether it is the method of a `datasets.Dataset`, and all that it is given is known."""
+    known = {argument.name for argument in call.arguments}.isdisjoint({"*", "**", "2"})
+    return known and graph.any_program(function, ("load_dataset", "load_from_disk"))
 
 
 def _holds_rank(value: Value) -> bool:

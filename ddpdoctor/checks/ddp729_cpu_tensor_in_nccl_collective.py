@@ -32,7 +32,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if tensor is None or (origin := tensor.may(Kind.CPU_TENSOR)) is None:
             continue
         if (
-            any(each.kind in {Kind.OBJECT, Kind.SHARED} for each in tensor.origins)
+            any(
+                each.kind is Kind.OBJECT or (each.kind is Kind.SHARED and each.text != tensor.text)
+                for each in tensor.origins  # the call itself leaves the tensor where it is
+            )
             or call.argument("group") is not None
         ):
             continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import where
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -42,8 +42,43 @@ def _spawns(graph: CallGraph, program: str) -> Iterator[Call]:
     if not program.endswith(".py"):
         return
     roots = {each.root for each in graph.code.programs if f"/{each.root}".endswith(f"/{program.removeprefix('./')}")}
-    for function, call in graph.calls("spawn"):
+    for function, call in graph.calls("spawn", "process"):
+        if call.does == "process" and not _starts_a_rank(graph, call):
+            continue
         own = function.id.partition("::")[0] in roots
-        if own and all(guard.form == "main" for guard in call.guards) and graph.on_all_ranks(function) is True:
+        plain = all(guard.form == "main" for guard in call.guards) and not _may_have_left(graph, function, call)
+        if own and plain and graph.on_all_ranks(function) is True:
             yield call
             return
+
+
+def _starts_a_rank(graph: CallGraph, process: Call) -> bool:
+    """Whether the function that a process runs joins the job as the rank that it is given: the index of the process."""
+    target = process.argument("target", 1)
+    work = target.only(Kind.FUNCTION) if target is not None else None
+    first = graph.functions.get(work.made) if work is not None else None
+    if first is None:
+        return False
+    called = [graph.functions[call.target] for call in first.calls if call.target in graph.functions]
+    inits = [call for each in (first, *called) for call in each.calls if call.does == "init"]
+    return bool(inits) and all(_joins_as_its_index(call) for call in inits)
+
+
+def _joins_as_its_index(init: Call) -> bool:
+    """Whether it is the job's group, and none of its own with an address for each."""
+    rank, address = init.argument("rank"), init.argument("init_method", 1)
+    return (
+        rank is not None
+        and rank.only(Kind.SPAWN_INDEX) is not None
+        and (address is None or address.constant is not None)
+    )
+
+
+def _may_have_left(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether a test may have led out before, such as one of the environment: `if "RANK" in os.environ: ...; return`."""
+    ways = [(function, call), *graph.callers.get(function.id, ())]
+    return any(
+        leave.form in {"return", "exit"} and not leave.fails and leave.order < way.order
+        for around, way in ways
+        for leave in around.exits
+    )

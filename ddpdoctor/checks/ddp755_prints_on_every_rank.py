@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.analysis.training_code.later_calls import backward_in, reduces_gradients
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -24,7 +24,7 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function that trains the wrapped model and prints beside it on all ranks."""
     for function in graph.functions.values():
-        steps = [call for call in function.calls if reduces_gradients(graph, call)]
+        steps = [call for call in function.calls if reduces_gradients(graph, call) or _makes_a_step(graph, call)]
         if not steps or graph.on_all_ranks(function) is not True or graph.any_program(function, DOES_THE_DEVICE):
             continue
         shown = next((call for call in function.calls if _shows(call) and _beside(function, call, steps)), None)
@@ -40,11 +40,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
 
 
+def _makes_a_step(graph: CallGraph, call: Call) -> bool:
+    """Whether a call in a loop makes one training step, in a function of its own."""
+    held = backward_in(graph, call.target) if call.target and call.loops else None
+    return held is not None and not held.call.loops and reduces_gradients(graph, held.call)
+
+
 def _shows(call: Call) -> bool:
     if call.does not in {"print", "progress"} or any(guard.by_rank or guard.form == "except" for guard in call.guards):
         return False
     if any(guard.test.endswith("is not None") for guard in call.guards):
         return False  # what only one rank is given
+    if any(guard.form == "if" and guard.by_local for guard in call.guards):
+        return False  # a warning of the rank that it concerns
     if call.argument("disable") is not None or call.argument("**") is not None:
         return False
     return not any(argument.value.may(*RANK_KINDS) or "rank" in argument.value.text for argument in call.arguments)

@@ -197,6 +197,7 @@ METHODS = {
     "unwrap_model": "unwrap",
     "mkdir": "make-folder",
     "sample": "split",
+    "train_test_split": "split",
     "extractall": "download",
     "iter_content": "download",
     "compute": "compute-metric",

@@ -33,4 +33,16 @@ HEALTHY = (
             ),
         )
     ),
+    training(
+        (
+            "            optimizer.step()\n",
+            (
+                "            optimizer.step()\n"
+                "        total = torch.zeros(1)\n"
+                "        for _ in range(2):\n"
+                "            total = total.to(device)\n"
+                "            dist.all_reduce(total)\n"
+            ),
+        )
+    ),
 )

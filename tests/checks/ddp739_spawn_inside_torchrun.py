@@ -24,10 +24,29 @@ if __name__ == "__main__":
 """
 
 
-def beside(text: str) -> Evidence:
+PROCESSES = SPAWNS.replace(
+    "    mp.spawn(work, args=(4,), nprocs=4)\n",
+    "    ranks = [mp.Process(target=work, args=(i, 4)) for i in range(4)]\n"
+    "    for each in ranks:\n        each.start()\n    for each in ranks:\n        each.join()\n"
+    "    raise SystemExit(any(each.exitcode for each in ranks))\n",
+)
+ELSEWHERE = PROCESSES.replace(
+    'init_process_group("gloo", ', 'init_process_group("gloo", init_method=f"tcp://127.0.0.1:{30000 + rank}", '
+)
+ASKS = (
+    SPAWNS.replace("import torch.dist", "import os\n\nimport torch.dist").replace(
+        'if __name__ == "__main__":\n',
+        'def main():\n    if "RANK" in os.environ:\n        return work(int(os.environ["RANK"]), 4)\n',
+    )
+    + '\n\nif __name__ == "__main__":\n    main()\n'
+)
+WATCHES = PROCESSES.replace("target=work", "target=print")
+
+
+def beside(text: str, program: str = SPAWNS) -> Evidence:
     """The program that spawns, and a script that starts it."""
     started = script(text)
-    return replace(started, job=(*started.job, *source(train=SPAWNS).job))
+    return replace(started, job=(*started.job, *source(train=program).job))
 
 
 SICK = (
@@ -39,8 +58,19 @@ SICK = (
         ),
         where=("train.py:12 <module>", "job.sh:3"),
     ),
+    Sick(
+        evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", PROCESSES),
+        says=(
+            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
+            "all of them claim the same numbers"
+        ),
+        where=("train.py:12 <module>", "job.sh:3"),
+    ),
 )
 HEALTHY = (
     beside(f"{HEAD}python train.py\n"),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 1 train.py\n"),
+    beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", WATCHES),
+    beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", ELSEWHERE),
+    beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", ASKS),
 )

@@ -93,6 +93,9 @@ def has_batch_norm(graph: CallGraph, model: Value) -> bool:
         "inception",
         "googlenet",
         "shufflenet",
+        "deeplabv3_",
+        "fcn_resnet",
+        "lraspp_",
     )
     for origin in model.origins:
         if origin.note == "batch-norm":
