@@ -130,7 +130,8 @@ OF_TURNS = (
         evidence=flights(
             [KEY, KEY, waits(BARRIER)], [KEY, KEY, waits(KEY)], [KEY, KEY, waits(BARRIER)], code=IN_TWO_LOOPS
         ),
-        says="rank 1 called all_reduce #3 that ranks 0,2 never call",
+        says="rank 1 called all_reduce #3 where ranks 0,2 called barrier #3: it makes a turn of `for images, labels in loader` "
+        "more, or left that call out before",
         ranks=(1,),
         where=(
             "rank 1 /home/me/job/train.py:10 reduce",
