@@ -13,6 +13,7 @@ from ddpdoctor.evidence.recorder import FlightRecord, State
 
 QUEUED_SECONDS = 30.0  # a device gets to what was queued on it within less
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
+MOST_QUEUED = 256  # calls of a rank of which the last one that it completed is searched
 
 
 def older_dumps(
@@ -36,20 +37,40 @@ def older_dumps(
         yield from _overtaken(group, completed.get(id(group), {}))
 
 
-def are_of_different_moments(timeline: Timeline) -> bool:
-    """Whether a rank has completed what ends only with all members, and one of these had not enqueued it by its dump.
+def behind_peers(timeline: Timeline) -> Iterator[int]:
+    """The ranks that had not enqueued by their dumps what a peer has completed, and what ends only with all members.
 
     The job went on between the two dumps then.
     """
     for group in timeline.groups:
         reached = min((call.seq for call in group.last.values()), default=0)
-        for rank, last in group.last.items():
-            later = (
-                timeline.issued(group, rank, seq) for seq in range(reached + 1, min(last.seq, reached + WENT_ON_BY) + 1)
-            )
-            if any(call is not None and call.done and needs_all(call.calls) for call in later):
-                return True
+        furthest = max((_completed_of_all(timeline, group, rank, reached) for rank in group.last), default=0)
+        yield from (rank for rank, last in group.last.items() if last.seq < furthest)
+
+
+def are_apart(timeline: Timeline, behind: Collection[int]) -> bool:
+    """Whether the ranks that are not `behind` their peers are of different moments, too, or too few to tell it.
+
+    They are where one has enqueued what another one of its group has not, or has completed what ends only with all members and
+    another one waits in.
+    """
+    if 2 * len(behind) > len(timeline.call_index.records):
+        return True
+    for group in timeline.groups:
+        ranks = [rank for rank in group.last if rank not in behind]
+        if len({group.last[rank].seq for rank in ranks}) > 1:
+            return True
+        first = min((group.open[rank].seq for rank in ranks if rank in group.open), default=None)
+        if first is not None and any(_completed_of_all(timeline, group, rank, first - 1) for rank in ranks):
+            return True
     return False
+
+
+def _completed_of_all(timeline: Timeline, group: GroupTimeline, rank: int, seq: int) -> int:
+    """The last call after number `seq` that this rank completed and that ends only with all members; 0 where it did not."""
+    last = group.last[rank].seq
+    later = (timeline.issued(group, rank, one) for one in range(last, max(seq, last - MOST_QUEUED), -1))
+    return next((call.seq for call in later if call is not None and call.done and needs_all(call.calls)), 0)
 
 
 def recorded_nothing(timeline: Timeline) -> Iterator[int]:

@@ -13,7 +13,8 @@ from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.older_dumps import (
-    are_of_different_moments,
+    are_apart,
+    behind_peers,
     most_ranks_move,
     older_dumps,
     recorded_nothing,
@@ -134,13 +135,14 @@ def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
     seconds = outstanding.seconds
     if seconds is not None and seconds < MOVING_SECONDS:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
-    if seconds is None and are_of_different_moments(timeline):
+    behind = {*behind_peers(timeline)} if seconds is None else set()
+    if behind and are_apart(timeline, behind):
         raise SkipCheck("the job went on between the dumps of its ranks, and the files do not tell when they were made")
     if most_ranks_move(timeline, outstanding):
         raise SkipCheck(
             f"most ranks completed calls less than {MOVING_SECONDS:.0f} s before their dumps: the job moves"
         )
-    return _Graph(programs, outstanding).verdict()
+    return _Graph(programs, outstanding, behind).verdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,9 @@ class _Graph:
     Ranks are nodes from 0 on; operation number `n` is node `-1 - n`.
     """
 
-    def __init__(self, programs: ProgramComparison, outstanding: Outstanding) -> None:
+    def __init__(
+        self, programs: ProgramComparison, outstanding: Outstanding, behind: Collection[int] = frozenset()
+    ) -> None:
         self._timeline = timeline = programs.timeline
         self._outstanding = outstanding
         self._programs = programs
@@ -190,7 +194,8 @@ class _Graph:
             if group.open
         }
         self._recorded_nothing = {*recorded_nothing(timeline)}
-        self._stale = {*older_dumps(timeline, outstanding, self._completed)} | self._recorded_nothing
+        older = older_dumps(timeline, outstanding, self._completed)
+        self._stale = {*behind, *older, *self._recorded_nothing}
         self._standing = StandingOperations(outstanding)
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
         self._edges = {

@@ -62,3 +62,21 @@ def test_dumps_of_a_job_that_went_on_between_them_accuse_nobody_where_no_file_te
     later = [STEP, STEP, STEP], *made[1:]
     (finding,) = diagnose(flights(*(record(each, world=3, waited=None) for each in later))).findings
     assert (finding.code, finding.ranks) == ("DDP319", (1,))
+
+
+@pytest.mark.parametrize("reached", [12, 19])
+def test_a_dump_from_before_what_all_others_wait_in_is_told_where_no_file_tells_its_moment(reached: int) -> None:
+    made = [*([[STEP] * 20 + [waits(STEP)]] * 3), [STEP] * reached]
+    assert told(flights(*(record(each, waited=None) for each in made))) == (Reason.OLDER, ["DDP408"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [[STEP] * 12, [STEP] * 15, [STEP] * 18, [STEP] * 20 + [waits(STEP)]],
+        [[STEP] * 12, [STEP] * 20, [STEP] * 20, [STEP] * 20 + [waits(STEP)]],
+        [[STEP] * 12, [STEP] * 21, [STEP] * 20 + [waits(STEP)], [STEP] * 20 + [waits(STEP)]],
+    ],
+)
+def test_dumps_of_several_moments_of_a_healthy_job_accuse_nobody(made: list[list[Did]]) -> None:
+    assert told(flights(*(record(each, waited=None) for each in made))) == (None, [])
