@@ -51,7 +51,9 @@ def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every
 def _after_a_look(destroy: Any) -> Any:  # noqa: ANN401
     @functools.wraps(destroy)
     def destroy_process_group(group: Any = None) -> Any:  # noqa: ANN401
-        if _leaves is not None and group is None:
+        # a handler of a signal may have interrupted the agent, which then holds a lock
+        in_main = threading.current_thread() is threading.main_thread()
+        if _leaves is not None and group is None and in_main and not _is_at_work():
             _leaves()
         return destroy(group)
 
