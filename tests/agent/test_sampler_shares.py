@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,39 @@ def test_a_sampler_that_divides_nothing_has_no_part(shares: SamplerShares) -> No
 
 def test_a_sampler_of_the_programs_own_has_its_part_without_lines(shares: SamplerShares) -> None:
     assert shares.of(DataLoader(Numbers(), sampler=Own())) == (1, 2, 3, None, None, None)
+
+
+@pytest.mark.parametrize("share_of", ["sampler", "batch_sampler"])
+def test_a_subclass_without_a_hash_has_its_part_and_both_lines(shares: SamplerShares, share_of: str) -> None:
+    class Comparable(DistributedSampler[int]):
+        def __eq__(self, other: object) -> bool:
+            raise NotImplementedError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    sampler = Comparable(Numbers(), num_replicas=3, rank=2)
+    sampler.set_epoch(4)
+    given: Any = sampler if share_of == "sampler" else BatchSampler(sampler, 2, drop_last=False)
+    share = shares.of(DataLoader(Numbers(), **{share_of: given}))
+    assert share is not None
+    assert share[:3] == (2, 3, 4)
+    assert None not in (share.made, share.told)
+
+
+@pytest.mark.parametrize("name", ["rank", "epoch", "__hash__"])
+def test_what_a_sampler_raises_does_not_reach_the_agent(shares: SamplerShares, name: str) -> None:
+    def fail(_self: Any) -> int:
+        raise RuntimeError
+
+    sampler: Any = type("Raising", (Own,), {name: fail if name == "__hash__" else property(fail)})()
+    shares._was_told(sampler)
+    share = shares.of(DataLoader(Numbers(), sampler=sampler))
+    assert (share is None) == (name != "__hash__")
+
+
+def test_a_sampler_that_is_gone_leaves_nothing_to_the_next(shares: SamplerShares) -> None:
+    sampler = DistributedSampler(Numbers(), num_replicas=3, rank=2)
+    sampler.set_epoch(1)
+    del sampler
+    gc.collect()
+    assert (shares._made._values, shares._told._values) == ({}, {})

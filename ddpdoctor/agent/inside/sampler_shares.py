@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from .by_identity import ByIdentity
 from .schema.source_line import SourceLine
 from .schema.training_trace import Share
 from .trace_writer import TraceWriter, user_line
@@ -14,8 +14,8 @@ class SamplerShares:
     """Follows samplers that divide a data set between ranks."""
 
     def __init__(self) -> None:
-        self._made: WeakKeyDictionary[Any, SourceLine | None] = WeakKeyDictionary()
-        self._told: WeakKeyDictionary[Any, SourceLine | None] = WeakKeyDictionary()
+        self._made: ByIdentity[SourceLine | None] = ByIdentity()
+        self._told: ByIdentity[SourceLine | None] = ByIdentity()
 
     def install(self, trace: TraceWriter) -> None:
         """Follow `torch.utils.data.distributed.DistributedSampler` and its subclasses."""
@@ -40,31 +40,24 @@ class SamplerShares:
 
     def of(self, loader: Any) -> Share | None:  # noqa: ANN401 - whatever loads data
         """The share that the sampler of a data loader draws; None where it divides nothing."""
-        sampler = getattr(loader, "sampler", None)
-        inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
-        for one in (sampler, inner):
-            numbers: list[Any] = [getattr(one, name, None) for name in ("rank", "num_replicas", "epoch")]
-            if all(isinstance(number, int) for number in numbers):
-                seed = getattr(one, "seed", None)
-                return Share(
-                    numbers[0],
-                    numbers[1],
-                    numbers[2],
-                    _line(self._made, one),
-                    _line(self._told, one),
-                    seed if isinstance(seed, int) else None,
-                )
-        return None
+        try:
+            sampler = getattr(loader, "sampler", None)
+            inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+            return self._share(sampler) or self._share(inner)
+        except Exception:
+            return None
+
+    def _share(self, sampler: Any) -> Share | None:  # noqa: ANN401
+        numbers: list[Any] = [getattr(sampler, name, None) for name in ("rank", "num_replicas", "epoch")]
+        if not all(isinstance(number, int) for number in numbers):
+            return None
+        seed = getattr(sampler, "seed", None)
+        rank, replicas, epoch = numbers
+        made, told = self._made.get(sampler), self._told.get(sampler)
+        return Share(rank, replicas, epoch, made, told, seed if isinstance(seed, int) else None)
 
     def _was_made(self, sampler: Any) -> None:  # noqa: ANN401
-        self._made[sampler] = user_line()
+        self._made.put(sampler, user_line())
 
     def _was_told(self, sampler: Any) -> None:  # noqa: ANN401
-        self._told[sampler] = user_line()
-
-
-def _line(lines: WeakKeyDictionary[Any, SourceLine | None], sampler: Any) -> SourceLine | None:  # noqa: ANN401
-    try:
-        return lines.get(sampler)
-    except TypeError:  # a class of the program's own that has no hash
-        return None
+        self._told.put(sampler, user_line())
