@@ -27,6 +27,9 @@ OF_A_ROOT = (
     "`ddpdoctor watch` does). If it is, look below the job: `ddpdoctor net`, `nvidia-smi`, Xid in the kernel log"
 )
 SHOWN_OPERATIONS = 3
+BEFORE_ALL = (
+    "the dumps do not tell how many ranks the job has: if there is one above rank {last}, see first why it left no dump"
+)
 OF_THE_QUEUED = (
     "look at the GPU of each rank named: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a "
     "kernel of your own that waits)"
@@ -59,15 +62,21 @@ def check(
     ages = [seconds for one in operations for seconds in one.ages]
     ranks, shown_by, remedy = _culprits(operations)
     first = operations[0]
-    told = [*map(_describe, operations[:SHOWN_OPERATIONS])]
+    without_end = timeline.without_end and any(one.group is not None for one in operations)
+    told = [_describe(one, without_end=without_end) for one in operations[:SHOWN_OPERATIONS]]
     if len(operations) > SHOWN_OPERATIONS:
         told.append(f"it is the same with {len(operations) - SHOWN_OPERATIONS} more")
     yield RULE.finding(
-        f"{' and '.join(told)}, nobody is missing, and "
+        f"{' and '.join(told)}, {'nobody that left a dump' if without_end else 'nobody'} is missing, and "
         f"{'it does' if len(operations) == 1 else 'they do'} not end{shown_by}",
         ranks=ranks,
         where=witnesses(waiting, sorted(waiting)),
-        details=[*(() if ranks else _not_begun(operations)), *graph.details(), *unplaced(waiting, sorted(waiting))],
+        details=[
+            *([BEFORE_ALL.format(last=timeline.ranks[-1])] if without_end else []),
+            *(() if ranks else _not_begun(operations)),
+            *graph.details(),
+            *unplaced(waiting, sorted(waiting)),
+        ],
         seq=first.seq,
         seconds=min(ages, default=None),
         remedy=remedy,
@@ -102,8 +111,10 @@ def _devices(ranks: Sequence[int]) -> str:
     return f"the {verb(ranks, 'device', 'devices')} of {group_ranks(ranks)} {verb(ranks, 'has', 'have')}"
 
 
-def _describe(operation: Operation) -> str:
+def _describe(operation: Operation, *, without_end: bool) -> str:
     waits = f" for {duration(min(operation.ages))}" if operation.ages else ""
+    if without_end and operation.group is not None:
+        return f"{group_ranks(operation.members)} {verb(operation.members, 'is', 'are')} in {operation.name}{waits}"
     return f"all {len(operation.members)} ranks ({group_ranks(operation.members)[6:]}) are in {operation.name}{waits}"
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ddpdoctor.evidence import Entry, PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls
-from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
+from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
+from ddpdoctor.evidence.recorder import FlightRecord
 
 DEFAULT_GROUP = "default_pg"
+NAMELESS = ("", "undefined")  # descriptions of groups that the program gave none
 
 
 def with_members(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> PerRank[FlightRecord]:
@@ -23,37 +25,54 @@ def with_members(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls]
     return PerRank(tuple(entries), launched=records.launched)
 
 
-def with_listed_members(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
+def with_listed_members(records: PerRank[FlightRecord], size: JobSize | None = None) -> PerRank[FlightRecord]:
     """The records, with the ranks that list a group as its members: older dumps of NCCL list the groups of their rank alone.
 
-    A rank without a dump is a member of the groups that lack one of as many as others with their description have. Where that
-    does not tell, the members stay unknown.
+    Ranks without a dump are members of the group that lacks as many, where the groups of one description are of one size and
+    every rank has one of them. Where that does not tell, the members stay unknown. Without a size the job ends with the last rank
+    that left a dump.
     """
     if any(
         group.ranks is not None or group.backend not in ("nccl", "") for one in records for group in one.value.groups
     ):
         return records
     listed: dict[str, list[int]] = defaultdict(list)
-    groups: dict[str, ProcessGroup] = {}
+    described: dict[str, list[str]] = defaultdict(list)
     for entry in records:
         for group in entry.value.groups:
             listed[group.name].append(entry.rank)
-            groups[group.name] = group
-    ranks = sorted(records.ranks)
-    gone = {*range(ranks[-1] + 1)}.difference(ranks) if ranks else set()
-    sizes: dict[str, list[int]] = defaultdict(list)
-    for name, group in groups.items():
-        sizes[group.description].append(len(listed[name]))
+            if len(listed[group.name]) == 1:
+                described[group.description].append(group.name)
+    job = range(max([size.ranks if size is not None else 0, *(rank + 1 for rank in records.ranks)]))
     members: dict[str, tuple[int, ...]] = {}
-    for name, group in groups.items():
-        alike = sizes[group.description] if group.description else [len(listed[name])]
-        lacking = max(alike) - len(listed[name])
-        if group.description == DEFAULT_GROUP or (gone and len(alike) == 1 and len(listed[name]) == len(ranks)):
-            members[name] = tuple(range(ranks[-1] + 1))
-        elif lacking in (0, len(gone)) and (len(alike) > 1 or not gone):
-            members[name] = tuple(sorted({*listed[name], *(gone if lacking else ())}))
+    for description, names in described.items():
+        groups = {name: listed[name] for name in names}
+        if description == DEFAULT_GROUP:
+            members.update(dict.fromkeys(names, tuple(job)))
+        elif size is not None and len(records.ranks) == len(job):
+            members.update((name, tuple(sorted(ranks))) for name, ranks in groups.items())
+        else:
+            members.update(_whole(groups, job, {*records.ranks}, alike=description not in NAMELESS))
     entries = (Entry(entry.rank, entry.host, _completed(entry.value, members)) for entry in records)
     return PerRank(tuple(entries), launched=records.launched)
+
+
+def _whole(
+    groups: Mapping[str, Collection[int]], job: range, there: Collection[int], *, alike: bool
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The members of the groups of one description that can be told; `alike` groups are of one size, as far as it fits."""
+    gone = {*job}.difference(there)
+    size = max(map(len, groups.values()))
+    of_all = len(groups) == 1 and size == len(there)
+    lacking = sum(size - len(ranks) for ranks in groups.values())
+    fits = alike and len(groups) > 1 and lacking == len(gone) and sum(map(len, groups.values())) == len(there)
+    for name, ranks in groups.items():
+        if of_all:
+            yield name, tuple(job)
+        elif not gone and (len(ranks) == size or not alike):
+            yield name, tuple(sorted(ranks))
+        elif fits and size - len(ranks) in (0, len(gone)):
+            yield name, tuple(sorted({*ranks, *(gone if len(ranks) < size else ())}))
 
 
 def _completed(record: FlightRecord, members: dict[str, tuple[int, ...]]) -> FlightRecord:

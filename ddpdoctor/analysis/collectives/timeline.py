@@ -26,7 +26,7 @@ from ddpdoctor.analysis.collectives.open_batches import without_open_batches
 from ddpdoctor.analysis.collectives.replaced_groups import without_replaced
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
-from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck
@@ -152,11 +152,15 @@ class GroupTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """All process groups, and the ranks of the job."""
+    """All process groups, and the ranks of the job.
+
+    `without_end` is whether nothing tells how many ranks the job has: there may be some above the last one that left a dump.
+    """
 
     groups: tuple[GroupTimeline, ...]
     ranks: tuple[int, ...]
     call_index: CallIndex
+    without_end: bool = False
 
     def waiting(self, rank: int) -> IssuedCall | None:
         """The collective that this rank was waiting in: its oldest unfinished call in any group."""
@@ -187,7 +191,10 @@ class Timeline:
 
 
 def derive(
-    records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] | None = None
+    records: PerRank[FlightRecord],
+    calls: PerRank[CollectiveCalls] | None,
+    stacks: PerRank[Stacks] | None = None,
+    size: JobSize | None = None,
 ) -> Timeline:
     """The timeline of the ranks whose flight recorders there are.
 
@@ -195,7 +202,9 @@ def derive(
         SkipCheck: the recorders are empty.
     """
     records = without_open_batches(with_closed_batches(with_statuses(without_replaced(records))))
-    records = with_transfers(with_listed_members(with_members(records, calls)), calls)
+    told_by_agents = with_members(records, calls)
+    with_lists = with_listed_members(told_by_agents, size)
+    records = with_transfers(with_lists, calls)
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
     issued = [group for entry in calls or () for group in entry.value.new_groups]
@@ -214,6 +223,7 @@ def derive(
         groups=tuple(_group(group_sequences, call_index) for group_sequences in per_group),
         ranks=everybody,
         call_index=call_index,
+        without_end=size is None and with_lists is not told_by_agents,
     )
 
 

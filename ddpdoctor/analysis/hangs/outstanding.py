@@ -42,7 +42,7 @@ class Operation:
     absent: tuple[int, ...]
     """The members with a dump that have not enqueued it."""
     without_dump: tuple[int, ...]
-    """The members of which there is no dump."""
+    """The members of which there is no dump; where dumps of older versions do not tell these, all ranks without one."""
     link: str = ""
     """For a send or receive the name of the group that it is made in."""
 
@@ -224,8 +224,9 @@ def _collectives(timeline: Timeline) -> Iterator[Operation]:
             waiting[call.seq][rank] = call
         if not waiting:
             continue
-        recorded = {*group.recorded}
-        without = tuple(rank for rank in group.members if rank not in recorded)
+        recorded = timeline.call_index.records.keys()
+        unknown = not group.group_sequences.members_known and group.backend != "gloo"
+        without = tuple(rank for rank in (timeline.ranks if unknown else group.members) if rank not in recorded)
         for seq, calls in sorted(waiting.items()):
             yield Operation(
                 group=group,

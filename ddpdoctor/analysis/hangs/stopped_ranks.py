@@ -81,7 +81,16 @@ def stopped_ranks(
                     transfer=one.name,
                 ),
             )
-    yield from oldest.values()
+    yield from (one for one in oldest.values() if not _waits_before(timeline, one))
+
+
+def _waits_before(timeline: Timeline, behind: Behind) -> bool:
+    """Whether the rank waits in an older call, of a group whose members nothing tells: its device may wait there for another."""
+    return any(
+        behind.rank in group.open and group.open[behind.rank].entry < behind.operation.entry
+        for group in timeline.groups
+        if not group.group_sequences.members_known and group.backend not in WITHOUT_DEVICE
+    )
 
 
 def _backend(timeline: Timeline, issued: IssuedCall) -> str:
