@@ -379,6 +379,8 @@ class Left:
     """How often operations wrote one of the parameters from its first step to the latest; None where nobody counted."""
     later: int | None = None
     """How often they wrote it since."""
+    moment: str = "end"
+    """When they were looked at; looks of other moments cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,6 +393,10 @@ class LeftState:
     """The fingerprint of each tensor, by name."""
     shadowed: int = 0
     """How many of the steps were its peers', which this rank only shadowed inside `Join`."""
+    moment: str = "end"
+    """When it was looked at; looks of other moments cannot be compared."""
+    later: int | None = None
+    """How often operations wrote one of the tensors since the latest step; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,12 +206,25 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
         start=_start(records),
         left=tuple(
-            Left(step=last.step, weights=last.key, local=last.local, writes=last.writes, later=last.later)
+            Left(
+                step=last.step,
+                weights=last.key,
+                local=last.local,
+                writes=last.writes,
+                later=last.later,
+                moment=last.moment,
+            )
             for last in _of(trace.LastWeights, records)
         ),
         left_state=next(
             (
-                LeftState(step=last.step, digests=_named(last.names, last.digests), shadowed=last.shadowed)
+                LeftState(
+                    step=last.step,
+                    digests=_named(last.names, last.digests),
+                    shadowed=last.shadowed,
+                    moment=last.moment,
+                    later=last.later,
+                )
                 for last in _of(trace.LastState, records)
             ),
             None,

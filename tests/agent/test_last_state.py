@@ -74,3 +74,22 @@ def test_state_that_the_program_has_taken_apart_ends_nothing(tmp_path: Path) -> 
 
     followed, _ = last_states(tmp_path, change=take_apart)
     assert len(followed.written(End)) == 1
+
+
+def clear(optimizer: torch.optim.Adam) -> None:
+    for state in optimizer.state.values():
+        state["exp_avg"].zero_()
+        state["exp_avg_sq"].zero_()
+
+
+def put_others(optimizer: torch.optim.Adam) -> None:
+    for state in optimizer.state.values():
+        state.update({name: tensor.clone() for name, tensor in state.items()})
+
+
+@pytest.mark.parametrize("change", [clear, put_others])
+def test_state_that_was_written_after_the_last_step_is_said_to_be(tmp_path: Path, change: Any) -> None:
+    (tmp_path / "other").mkdir()
+    _, (untouched,) = last_states(tmp_path)
+    _, (written,) = last_states(tmp_path / "other", change=change)
+    assert (untouched.later, written.later) == (0, 1)

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ddpdoctor.agent.inside.overhead_budget import Budget
-from ddpdoctor.agent.inside.schema.training_trace import LastWeights, Table
+from ddpdoctor.agent.inside.schema.training_trace import LastState, LastWeights, Table
 from tests.agent.followed_rank import FollowedRank
 
 SELDOM = 1000  # steps, between two audits
@@ -76,3 +76,25 @@ def test_what_costs_more_than_its_share_of_the_time_is_left_out(
         budget.spare("look", look)
     assert done == [1.0, 52.0, 102.0]
     followed.trace.close()
+
+
+def test_the_moment_of_the_look_is_written_down(tmp_path: Path, loader: DataLoader[torch.Tensor]) -> None:
+    moments = {}
+    for name in ("step", "pass 2", "leave", "end"):
+        (folder := tmp_path / name).mkdir()
+        followed = FollowedRank(folder, nn.Linear(4, 2), every=1 if name == "step" else SELDOM)
+        optimizer = torch.optim.Adam(followed.model.parameters())
+        followed.steps.settings.grouped(optimizer)
+        followed.step(optimizer, torch.ones(3, 4))
+        followed.steps.pass_over()
+        followed.step(optimizer, torch.ones(3, 4))
+        if name in ("step", "pass 2"):
+            followed.steps._budget._extras.clear()  # there is time for a look, whatever the machine does
+            followed.steps.pass_over()
+        if name != "end":
+            followed.steps.leaves()
+        followed.steps.close()
+        moments[name] = followed.written(LastWeights)[-1].moment, followed.written(LastState)[-1].moment
+    assert moments == {
+        "step": ("step", "pass 2"), "pass 2": ("pass 2", "pass 2"), "leave": ("leave", "leave"), "end": ("end", "end"),
+    }  # fmt: skip

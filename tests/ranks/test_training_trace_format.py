@@ -26,6 +26,7 @@ NAME = st.text(max_size=8)
 COUNT = st.integers(0, 1 << 40)
 NUMBER = st.floats(allow_nan=False)
 LINE = st.builds(SourceLine, NAME, COUNT, NAME)
+MAYBE_COUNT = st.none() | COUNT
 MAYBE_LINE = st.none() | LINE
 NAMES = st.none() | st.lists(NAME, max_size=2)
 DIGESTS = st.dictionaries(NAME, NAME, max_size=2)
@@ -86,8 +87,8 @@ RECORDS = {
         st.none() | st.builds(trace.Share, COUNT, COUNT, COUNT, MAYBE_LINE, MAYBE_LINE, st.none() | COUNT),
     ),
     trace.Evaluation: st.builds(trace.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
-    trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME, COUNT),
-    trace.LastState: st.builds(trace.LastState, COUNT, COUNT, st.lists(NAME, max_size=2), NAME),
+    trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME, COUNT, MAYBE_COUNT, MAYBE_COUNT, NAME),
+    trace.LastState: st.builds(trace.LastState, COUNT, COUNT, st.lists(NAME, max_size=2), NAME, NAME, MAYBE_COUNT),
     trace.UnwrappedModels: st.builds(
         trace.UnwrappedModels, COUNT, COUNT, COUNT, COUNT, st.sampled_from(["step", "end"]),
         st.lists(st.builds(trace.UnwrappedModel, NAME, NAME, COUNT, NAME), max_size=2),

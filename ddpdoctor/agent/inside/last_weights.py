@@ -35,22 +35,22 @@ class LastWeightsLog:
 
     def stepped(self, after: str) -> None:
         """After the latest step the weights are those of the table `after`."""
-        self._known = self._at(after)
+        self._known = self._at(after, "step")
 
-    def look(self) -> LastWeights:
+    def look(self, moment: str) -> LastWeights:
         """The weights after the latest step, looked at now if nobody has yet."""
         if self._known is None or self._known.step != self._counts.steps:
             key = self._digests.write("last", self._models.parameters(), always=True)
-            self._known = self._at(key)
+            self._known = self._at(key, moment)
         return self._known
 
-    def _at(self, key: str) -> LastWeights:
+    def _at(self, key: str, moment: str) -> LastWeights:
         if self._watched is None:
-            return LastWeights(self._counts.steps, key)
+            return LastWeights(self._counts.steps, key, moment=moment)
         later = self._watched._version - self._latest  # noqa: SLF001
-        return LastWeights(self._counts.steps, key, writes=self._latest - self._first, later=later)
+        return LastWeights(self._counts.steps, key, writes=self._latest - self._first, later=later, moment=moment)
 
     def write(self, local: int) -> None:
         """Write down the weights with which the models end that are in training, `local` steps after they were averaged."""
         if self._models.count:
-            self._trace.write(self.look()._replace(local=local))
+            self._trace.write(self.look("end")._replace(local=local))

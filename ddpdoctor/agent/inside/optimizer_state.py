@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any
@@ -28,6 +29,8 @@ class OptimizerState:
         self._trace, self._digests, self._models = trace, digests, models
         self._slots: WeakKeyDictionary[Optimizer, _Slots] = WeakKeyDictionary()
         self._last: LastState | None = None
+        self._watched: weakref.ref[Tensor] | None = None  # one of the tensors, as it was kept after the latest step
+        self._latest = 0  # its version then
 
     def of(self, optimizer: Optimizer) -> dict[str, str] | None:
         """By name the fingerprint of each tensor; None where each rank holds another part of the state."""
@@ -44,7 +47,24 @@ class OptimizerState:
             return None
         return NamedDigests(self._trace.unless_repeated("state names", found[0]), verbatim(found[1]))
 
-    def look(self, optimizers: Iterable[Optimizer], counts: StepCounts) -> None:
+    def made(self, optimizer: Optimizer) -> None:
+        """A step was made."""
+        self._watched = None
+        with contextlib.suppress(Exception):  # an optimizer of the program's own
+            kept = _first_kept(optimizer)
+            if kept is not None:
+                self._watched, self._latest = weakref.ref(kept), kept._version  # noqa: SLF001 - PyTorch gives it no other name
+
+    def _later(self, optimizer: Optimizer) -> int | None:
+        """How often the tensor was written since the latest step; another one in its place was written at least once."""
+        if self._watched is None:
+            return None
+        kept = _first_kept(optimizer)
+        if kept is None or kept is not self._watched():
+            return 1
+        return kept._version - self._latest  # noqa: SLF001
+
+    def look(self, optimizers: Iterable[Optimizer], counts: StepCounts, moment: str) -> None:
         """Training may be over: know what the optimizer of the models in training keeps now, where there is only one.
 
         When the process ends it is mostly gone, with the function that made it.
@@ -55,11 +75,13 @@ class OptimizerState:
         if len(steppers) == 1:
             with contextlib.suppress(Exception):  # the user may have taken it apart since its last step
                 if (found := self._found(steppers[0])) is not None and found[0]:
-                    self._last = LastState(counts.steps, counts.shadowed, found[0], verbatim(found[1]))
+                    self._last = LastState(
+                        counts.steps, counts.shadowed, found[0], verbatim(found[1]), moment, self._later(steppers[0])
+                    )
 
     def write_last(self, optimizers: Iterable[Optimizer], counts: StepCounts) -> None:
         """The process ends: write down what it kept after the last step, where that is known."""
-        self.look(optimizers, counts)
+        self.look(optimizers, counts, "end")
         if self._last is not None and self._last.step == counts.steps:
             self._trace.write(self._last)
 
@@ -70,6 +92,14 @@ class OptimizerState:
         slots = self._slots.setdefault(optimizer, _Slots())
         tensors = slots.tensors(optimizer, model.module if model else None)
         return slots.names, self._digests.joined(tensors, "state")
+
+
+def _first_kept(optimizer: Optimizer) -> Tensor | None:
+    """One of the tensors that are kept for the first parameter: an average, where a count of steps is kept, too."""
+    kept = optimizer.state.get(optimizer.param_groups[0]["params"][0])
+    if not isinstance(kept, dict):
+        return None
+    return next((one for one in reversed(kept.values()) if isinstance(one, Tensor)), None)
 
 
 class _Slots:

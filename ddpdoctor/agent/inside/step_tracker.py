@@ -115,6 +115,7 @@ class StepTracker:
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
         self._depth = 0  # of optimizers that call others
         self._had_backward = False  # since the last step
+        self._passes = 0  # over loaders that were trained on, as far as they have come to their end
         self._steps_at_wrap = 0
         self._loaded: SourceLine | None = None  # where weights were loaded since the last step
         self._scale: float | None = None
@@ -353,6 +354,7 @@ class StepTracker:
                 self._write_step(optimizer)
         self._models.step(optimizer)
         self._last_weights.made(optimizer)
+        self._state.made(optimizer)
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         self.averaging.stepped(counted=self._steps_wrapped)
@@ -381,25 +383,26 @@ class StepTracker:
 
         Code that comes after may put others in place, on one rank: an average, for an evaluation.
         """
+        self._passes += 1
         if self._models.count and not self.averaging.count:
-            self._budget.spare("end of a pass", self._look_last)
+            self._budget.spare("end of a pass", lambda: self._look_last(f"pass {self._passes}"))
 
     def leaves(self) -> None:
         """The rank leaves the process group: its optimizer is still there, which may be gone when the process ends."""
         if self._models.count and not self.averaging.count and not self.waits:
             with self._budget:
-                self._look_last()
+                self._look_last("leave")
 
-    def _look_last(self) -> None:
-        self._last_weights.look()
-        self._state.look(self.settings.optimizers, self._counts)
+    def _look_last(self, moment: str) -> None:
+        self._last_weights.look(moment)
+        self._state.look(self.settings.optimizers, self._counts, moment)
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
         if self._models.have(module):
             self._loaded = user_line()
             with self._budget:
-                self._last_weights.look()
+                self._last_weights.look("load")
 
     def shadowed(self, *, stepped: bool) -> None:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""

@@ -50,16 +50,17 @@ def _is_all_of_rank_0(
 def last_states(tracks: Mapping[int, Track], last: Mapping[int, StepSeen]) -> dict[int, Mapping[str, str]]:
     """The optimizer's state of each rank at the end, where it must be equal; empty where it need not be.
 
-    It must be where it was equal on all ranks before the audited step `last`, nobody has shadowed steps inside `Join`, and rank 0
-    is not alone in having nearly all of it otherwise: it may have loaded another one, for a checkpoint or a test.
+    It must be where it was equal on all ranks before the audited step `last`, nobody has shadowed steps inside `Join`, all were
+    looked at in the same moment, nobody has written it since the last step, and rank 0 is not alone in having nearly all of it
+    otherwise: it may have loaded another one, for a checkpoint or a test.
     """
     ends = {rank: track.left_state for rank, track in tracks.items() if track.left_state is not None}
     before = [one.state for one in last.values()]
     known = bool(before) and all(before) and all(state == before[0] for state in before)
-    if not known or len(ends) < len(tracks) or any(end.shadowed for end in ends.values()):
+    if not known or len(ends) < len(tracks) or any(end.shadowed or end.later for end in ends.values()):
         return {}
     names = [end.digests.keys() for end in ends.values()]
-    if len({end.step for end in ends.values()}) > 1 or any(one != names[0] for one in names):
+    if len({(end.step, end.moment) for end in ends.values()}) > 1 or any(one != names[0] for one in names):
         return {}
     others = [end.digests for rank, end in ends.items() if rank]
     if all(one == others[0] for one in others) and 0 in ends:

@@ -145,7 +145,10 @@ def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], to
 
 
 def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | None) -> Replicas | None:
-    """The weights with which models ended, the first of those that differ; where all ranks had made as many steps."""
+    """The weights with which models ended, the first of those that differ.
+
+    All ranks had made as many steps, and were looked at in the same moment: after a step the program may put others in place.
+    """
     last = sharding(steps[-1], tracks) if steps else None
     for ends in zip(*(track.left for track in tracks.values()), strict=False):
         tables = {rank: _table(track, end.weights) for (rank, track), end in zip(tracks.items(), ends, strict=True)}
@@ -154,7 +157,7 @@ def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | Non
         ):
             tables = {rank: _without(table, last.names) for rank, table in tables.items()}
         if (
-            len({end.step for end in ends}) == 1
+            len({(end.step, end.moment) for end in ends}) == 1
             and not any(end.local for end in ends)
             and (values := compare_tables(tables))
             and (written := last_written(values, tables, tracks, ends)) is not LastWritten.AFTER_TRAINING

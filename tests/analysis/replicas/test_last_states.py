@@ -24,6 +24,8 @@ def track(
     weights: str = "w",
     steps: int = STEPS,
     optimizer: str = "Adam",
+    moment: str = "pass 2",
+    later: int | None = 0,
 ) -> Track:
     """A rank with this state before its only audited step, and at the end; each letter is one tensor's fingerprint."""
     before = None if state is None else dict(zip(NAMES, state, strict=False))
@@ -31,7 +33,9 @@ def track(
     return Track(
         method="linear", every=8, start="w", left=(Left(step=steps, weights=weights),), steps=(seen,), steps_made=steps,
         tables={key: Table(digests={"w": key}) for key in ("w", weights)}, forwards_made=steps,
-        left_state=LeftState(step=steps, digests=dict(zip(names, end, strict=True)), shadowed=shadowed),
+        left_state=LeftState(
+            step=steps, digests=dict(zip(names, end, strict=True)), shadowed=shadowed, moment=moment, later=later
+        ),
     )  # fmt: skip
 
 
@@ -66,6 +70,8 @@ HEALTHY: Mapping[str, tuple[Track, ...]] = {
     "none was there before": (track("2222", state=""), track("2322", state="")),
     "one rank has dropped a part": (track("2222"), track("222", names=NAMES[:3])),
     "a rank ran out of data inside Join": (track("2222"), track("2322", shadowed=2)),
+    "a rank was looked at in another moment": (track("2222"), track("2322", moment="end")),
+    "it was written after the last step": (track("2222", moment="end"), track("2322", moment="end", later=1)),
     "a rank made other steps": (track("2222"), track("2322", steps=STEPS - 1)),
 }
 

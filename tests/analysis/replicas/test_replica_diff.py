@@ -83,7 +83,10 @@ def test_the_state_of_one_part_is_compared_between_the_ranks_that_hold_it() -> N
 
 
 def ended_with(
-    *digests: dict[str, str], writes: dict[int, int] | None = None, later: dict[int, int] | None = None
+    *digests: dict[str, str],
+    writes: dict[int, int] | None = None,
+    later: dict[int, int] | None = None,
+    moments: dict[int, str] | None = None,
 ) -> list[tuple[str, tuple[int, ...], str]]:
     """What is said of ranks that were equal at the only audited step, and end four steps later with these weights.
 
@@ -97,7 +100,7 @@ def ended_with(
         track = Track(
             method="xxh3", every=10, start="start", steps=(step,), steps_made=5, forwards_made=5,
             tables={"start": Table(digests=start), "last": Table(digests={**start, **own})},
-            left=(Left(step=5, weights="last", writes=counted[0], later=counted[1]),),
+            left=(Left(step=5, weights="last", writes=counted[0], later=counted[1], moment=(moments or {}).get(rank, "end")),),
         )  # fmt: skip
         ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
     report = diagnose(Evidence(ranks=tuple(ranks), about_job=True))
@@ -134,6 +137,15 @@ def test_weights_that_became_different_in_training_are_a_finding_however_many_th
     assert ended_with(trained, other, writes={1: 1}, later={}) == [("DDP503", (0, 1), "fail")]
     assert ended_with(other, trained, trained, writes={0: 1}, later={}) == [("DDP503", (0,), "fail")]
     assert ended_with(trained, other, later={1: 1}) == [("DDP503", (0, 1), "fail")]
+
+
+def test_weights_that_were_looked_at_in_different_moments_are_not_compared() -> None:
+    trained, average = {"a": "t", "b": "t"}, {"a": "e", "b": "e"}
+    for later in (None, {}):
+        assert ended_with(trained, average, later=later, moments={0: "pass 2"}) == []
+        assert ended_with(average, trained, trained, later=later, moments={0: "pass 2", 1: "pass 1"}) == []
+        both = ended_with(average, trained, later=later, moments={0: "pass 2", 1: "pass 2"})
+        assert [code for code, _, _ in both] == ["DDP503"]
 
 
 def test_weights_of_rank_0_that_may_have_been_put_in_place_are_a_warning() -> None:

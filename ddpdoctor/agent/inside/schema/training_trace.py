@@ -499,6 +499,9 @@ class LastWeights(NamedTuple):
     """How often operations wrote one of the parameters from its first step to the latest; None where nobody counted."""
     later: int | None = None
     """How often they wrote it since."""
+    moment: str = "end"
+    """When they were looked at: `step` right after the latest step, `pass N` where the Nth pass over a loader ended, `load`
+    before a state dict was loaded, `leave` where the process group was destroyed, and `end`."""
 
 
 class LastState(NamedTuple):
@@ -512,6 +515,10 @@ class LastState(NamedTuple):
     """The names of the tensors."""
     digests: str
     """Their fingerprints, one after the other."""
+    moment: str = "end"
+    """When it was looked at, as in `LastWeights`."""
+    later: int | None = None
+    """How often operations wrote one of the tensors since the latest step; None where that is not known."""
 
 
 class UnwrappedModel(NamedTuple):
