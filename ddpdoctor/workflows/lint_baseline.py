@@ -43,11 +43,12 @@ def without_known(findings: Iterable[Finding], file: Path) -> tuple[list[Finding
     known = 0
     for finding in findings:
         key = _key(finding, file.parent, texts)
-        if left[key] > 0:
-            left[key] -= 1
-            known += 1
-        else:
+        entry = next((each for each in (key, _earlier_key(finding, file.parent)) if left[each] > 0), None)
+        if entry is None:
             kept.append((finding, key))
+        else:
+            left[entry] -= 1
+            known += 1
     gone = {key for key, count in left.items() if count > 0 and key[1] and not (file.parent / key[1]).exists()}
     new = []
     for finding, (code, _, text) in kept:
@@ -110,7 +111,16 @@ def _key(finding: Finding, folder: Path, texts: _Texts) -> _Key:
         return finding.code, "", finding.message
     first = finding.where[0]
     text = texts.line(first.file, first.line)
-    file = os.path.abspath(notebooks.file_and_cell(first.file)[0])  # noqa: PTH100 - links stay, `..` goes
-    base = os.path.abspath(folder)  # noqa: PTH100
-    inner = os.path.relpath(file, base) if file.startswith(base.rstrip("/") + "/") else file
+    inner = _inner(notebooks.file_and_cell(first.file)[0], folder)
     return finding.code, inner, text if text is not None else finding.message
+
+
+def _earlier_key(finding: Finding, folder: Path) -> _Key:
+    """The key that a baseline of an earlier version has of a finding in a cell: with the cell, and the message as its text."""
+    return finding.code, _inner(finding.where[0].file, folder) if finding.where else "", finding.message
+
+
+def _inner(file: str, folder: Path) -> str:
+    """A file as seen from the folder of the baseline; absolute where it is outside."""
+    absolute, base = os.path.abspath(file), os.path.abspath(folder)  # noqa: PTH100 - links stay, `..` goes
+    return os.path.relpath(absolute, base) if absolute.startswith(base.rstrip("/") + "/") else absolute

@@ -134,6 +134,27 @@ def test_a_baseline_holds_when_cells_move(project: Path, capfd: pytest.CaptureFi
     assert cli.run(["lint", str(book), "--baseline", str(file)]) == 1
 
 
+def test_a_baseline_of_an_earlier_version_holds_for_cells(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It has the place of the cell, and the message in place of the line; each of its entries holds once."""
+    file, book = project / "lint.json", project / "src" / "train.ipynb"
+    cell, text = {"cell_type": "code", "source": SICK}, {"cell_type": "markdown", "source": "# Train"}
+    book.write_text(json.dumps({"cells": [text, cell]}))
+    cli.run(["lint", str(book), "--format", "json"])
+    findings = json.loads(capfd.readouterr().out)["findings"]
+    entries = [
+        {"code": each["code"], "file": "src/train.ipynb:cell 2", "text": each["message"]}
+        for each in findings
+        if each["where"]
+    ]
+    assert len(entries) == 2
+    file.write_text(json.dumps({"schema": "ddpdoctor.lint-baseline/1", "findings": entries}))
+    assert cli.run(["lint", str(book), "--baseline", str(file)]) == 0
+    assert "2 findings are in the baseline" in capfd.readouterr().out
+    file.write_text(json.dumps({"schema": "ddpdoctor.lint-baseline/1", "findings": entries[:1]}))
+    cli.run(["lint", str(book), "--baseline", str(file)])
+    assert "1 finding is in the baseline" in capfd.readouterr().out
+
+
 def test_a_form_feed_ends_no_line_of_a_baseline(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file, code = project / "lint.json", project / "src" / "train.py"
     code.write_text(f"# \x0c \u2028\n{SICK}")
