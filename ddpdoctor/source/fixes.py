@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from ddpdoctor.model import Edit, Fix
+from ddpdoctor.source.fix_conditions import called, initialised, lines_of, name_of_distributed
 
 if TYPE_CHECKING:
     import libcst
@@ -22,7 +22,8 @@ _LAUNCH = re.compile(
     r"torch\.distributed\.launch\b"
 )
 _USE_ENV = re.compile(r"[ \t]{1,40}--use[_-]env\b")
-_COMMA = re.compile(r"[ \t\r\n]{0,200},(?:[ \t]{0,200}(?=[^\s#]))?")
+_LINE_OF_COMMA = re.compile(r"[ \t]{0,200}\r?\n")
+_BEFORE_CODE = re.compile(r"[ \t]{0,200}(?=[^\s#])")
 MOST_LINES_OF_A_COMMAND = 60
 
 
@@ -52,16 +53,26 @@ def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     if of_scripts:
         return _with_torchrun(text, of_scripts)
     program = _Program(text)
+    for singly in (False, True):
+        result, made = _joined(program, fixes, singly=singly)
+        if _parses(result) and _parses(whole := program.with_imports(result, made)):
+            return whole, made
+    return text, []
+
+
+def _joined(program: _Program, fixes: Sequence[Fix], *, singly: bool) -> tuple[str, list[Fix]]:
+    """The text with the changes of those fixes that go together; `singly` leaves each out with which it does not parse."""
     made: list[Fix] = []
     changes: list[_Change] = []
     for fix in fixes:
         wanted = list(program.changes(fix))
         new = [each for each in wanted if each not in changes]  # the same change of another one serves this one, too
         if wanted and not any(_overlap(one, other) for one in new for other in changes):
+            if singly and not _parses(_applied(program.text, [*changes, *new])):
+                continue
             changes += new
             made.append(fix)
-    result = program.with_imports(_applied(text, changes), made)
-    return (result, made) if _parses(result) else (text, [])
+    return _applied(program.text, changes), made
 
 
 def _applied(text: str, changes: Sequence[_Change]) -> str:
@@ -72,48 +83,6 @@ def _applied(text: str, changes: Sequence[_Change]) -> str:
 
 def _overlap(one: _Change, other: _Change) -> bool:
     return (one.start < other.end and other.start < one.end) or one == other
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines as Python counts them, with their ends; a form feed ends none."""
-    return io.StringIO(text, newline="").readlines()
-
-
-def called(code: str) -> str:
-    """The last name of the function that a piece of code calls: `iterdir` of `Path(a).iterdir()`; empty where it calls none."""
-    try:
-        tree = ast.parse(code, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    return called_by(tree) if isinstance(tree, ast.Call) else ""
-
-
-def called_by(call: ast.Call) -> str:
-    """The last name of the function that a call calls; empty where it has none."""
-    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
-
-
-def name_of_distributed(text: str) -> str:
-    """The name of torch.distributed in a module; empty where it has none."""
-    for pattern, name in (
-        (r"^[ \t]*import torch\.distributed as (\w+)", ""),
-        (r"^[ \t]*from torch import (?:.*, *)?distributed as (\w+)", ""),
-        (r"^[ \t]*from torch import (?:.*, *)?distributed\b(?! as)", "distributed"),
-        (r"^[ \t]*import torch(?:\.distributed)?[ \t]*$", "torch.distributed"),
-    ):
-        if match := re.search(pattern, text, re.MULTILINE):
-            return name or match[1]
-    return ""
-
-
-def initialised(before: str, indent: str) -> bool:
-    """Whether a statement of the same block, in the text before, makes the process group."""
-    for line in reversed(lines_of(before)):
-        if line.strip() and not line.startswith(indent):
-            return False
-        if re.match(rf"{indent}[\w.]*init_process_group\(", line):
-            return True
-    return False
 
 
 def _parses(text: str) -> bool:
@@ -263,15 +232,38 @@ class _Program:
         for index, argument in enumerate(call.args):
             if argument.keyword is not None and argument.keyword.value == fix.old:
                 start, end = self._start_of(argument), self._span_of(argument.value)
-                first, last = start, end
+                first, last, comma = start, end, self._comma_of(argument)
                 if index + 1 < len(call.args):
                     last = self._start_of(call.args[index + 1])
                 elif index:
                     first = self._span_of(call.args[index - 1].value)
+                elif comma is not None:
+                    last = comma + 1
                 if "#" in self.text[first:last]:  # the comments around it stay
-                    comma = _COMMA.match(self.text, end)
-                    first, last = start, comma.end() if comma else end
+                    first, last = start, end
+                    if comma is not None and "#" in self.text[end:comma]:
+                        yield _Change(*self._span_of_comma(comma), "")
+                    elif comma is not None:
+                        last = self._span_of_comma(comma)[1]
                 yield _Change(first, last, "")
+
+    def _comma_of(self, argument: libcst.Arg) -> int | None:
+        """The index of the comma behind an argument, whatever comments stand before it."""
+        import libcst
+
+        if not isinstance(argument.comma, libcst.Comma):
+            return None
+        before = argument.comma.whitespace_before
+        return next(self._span(place)[1] for each, place in self.nodes if each is before)
+
+    def _span_of_comma(self, comma: int) -> tuple[int, int]:
+        """A comma with the blanks before code behind it, or with its line where it stands alone in one."""
+        start = self.text.rfind("\n", 0, comma) + 1
+        line = _LINE_OF_COMMA.match(self.text, comma + 1)
+        if line and not self.text[start:comma].strip():
+            return start, line.end()
+        blanks = _BEFORE_CODE.match(self.text, comma + 1)
+        return comma, blanks.end() if blanks else comma + 1
 
     def _start_of(self, node: libcst.CSTNode) -> int:
         return next(self._span(place)[0] for each, place in self.nodes if each is node)

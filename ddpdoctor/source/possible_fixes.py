@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 
 from ddpdoctor.model import Edit, Fix
-from ddpdoctor.source.fixes import called, called_by, fixed, initialised, lines_of, name_of_distributed
+from ddpdoctor.source.fix_conditions import called, called_by, initialised, lines_of, name_of_distributed
+from ddpdoctor.source.fixes import fixed
 
 _COMPOUND = re.compile(r"\s{0,400}(?:if|elif|else|for|while|with|try|except|finally|async|def|class|match|case)\b[^=]")
 

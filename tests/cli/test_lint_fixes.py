@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.model import Edit, Fix
+from ddpdoctor.source.fixes import fixed
 from tests.training_programs import GOOD
 
 GUARDED = """\
@@ -257,6 +259,12 @@ ARGUMENTS = {
         "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n          # mix\n    )",
     "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n        shuffle=True\n    )":
         "DataLoader(train_data, 64,\n        sampler=sampler,  # ours\n        \n    )",
+    "DataLoader(train_data, 64, shuffle=True  # mix, too\n        ,\n        sampler=sampler,\n    )":
+        "DataLoader(train_data, 64,   # mix, too\n        sampler=sampler,\n    )",
+    "DataLoader(train_data, 64, shuffle=(True)  # mix\n        , sampler=sampler)":
+        "DataLoader(train_data, 64,   # mix\n        sampler=sampler)",
+    "DataLoader(train_data, 64,  # ours\n        sampler=sampler, shuffle=True  # mix\n        # all\n        ,  # it\n    )":
+        "DataLoader(train_data, 64,  # ours\n        sampler=sampler  # mix\n        # all\n        ,  # it\n    )",
 }  # fmt: skip
 
 
@@ -266,6 +274,22 @@ def test_comments_beside_an_argument_stay(call: str, tmp_path: Path) -> None:
     file.write_text(GOOD.replace(CALL, call))
     cli.run(["lint", str(file), "--fix", "--select", "DDP713"])
     assert file.read_text() == GOOD.replace(CALL, ARGUMENTS[call])
+
+
+def test_a_fix_after_which_the_file_does_not_parse_costs_no_other_one() -> None:
+    """No finding asks for an argument `, `; it stands for all that nobody thought of."""
+    text = "a(x, shuffle=True)\nb(x)\nc(x, shuffle=True)\n"
+    spoils = Fix(edit=Edit.ADD_ARGUMENT, file="train.py", line=2, column=1, new=", ")
+    first, last = (
+        Fix(edit=Edit.REMOVE_ARGUMENT, file="train.py", line=line, column=1, old="shuffle") for line in (1, 3)
+    )
+    assert fixed(text, [first, spoils, last]) == ("a(x)\nb(x)\nc(x)\n", [first, last])
+    assert fixed(text, [spoils]) == (text, [])
+    needs_os = Fix(edit=Edit.REPLACE_ARGUMENT, file="train.py", line=3, column=1, old="x", new="os.x")
+    assert fixed(text, [spoils, needs_os]) == (
+        "import os\na(x, shuffle=True)\nb(x)\nc(os.x, shuffle=True)\n",
+        [needs_os],
+    )
 
 
 def test_sorted_stands_around_the_call_that_lists(tmp_path: Path) -> None:
@@ -287,6 +311,7 @@ CAN = [
     ("DDP711", "        sampler.set_epoch(epoch)\n", "", 1),
     ("DDP713", CALL, "DataLoader(train_data, 64, shuffle=True, sampler=sampler)", 1),
     ("DDP713", CALL, "DataLoader(train_data, 64, True, sampler)", 0),
+    ("DDP713", CALL, "DataLoader(train_data, 64, shuffle=True  # mix\n        ,\n        sampler=sampler)", 1),
     ("DDP714", TRAIN, FILES, 1),
     ("DDP714", TRAIN, FILES.replace(")  # all", ") + glob.glob('*.tar')"), 0),
     ("DDP724", "    dist.destroy_process_group()\n", "", 1),
