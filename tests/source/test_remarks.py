@@ -28,6 +28,18 @@ _SAMPLER = "    sampler = DistributedSampler(train_data)"
         ("# ddpdoctor: ignore (one pass only)", ()),
         ("# ddpdoctor: ignore DDP711, DDP755 one pass only", ("DDP711", "DDP755")),
         ("# noqa: E501  # DDPDoctor: Ignore: DDP711", ("DDP711",)),
+        ("# ddpdoctor: ignore  [DDP711]", ("DDP711",)),
+        ("# ddpdoctor: ignore  (DDP711, DDP755)", ("DDP711", "DDP755")),
+        ("# ddpdoctor: ignore: [set-epoch-missing]", ("set-epoch-missing",)),
+        ("# ddpdoctor: ignore = DDP711", ("DDP711",)),
+        ("# ddpdoctor: ignore  :  DDP711 DDP755", ("DDP711", "DDP755")),
+        ("# ddpdoctor: ignore[DDP711 - one pass only]", ("DDP711",)),
+        ("# ddpdoctor: ignore[DDP711, set-epoch-missing : one pass only]", ("DDP711", "set-epoch-missing")),
+        ("# ddpdoctor: ignore[DDP711: one pass only]", ("DDP711",)),
+        ("# ddpdoctor: ignore[DDP711 & DDP755]", ("DDP711", "DDP755")),
+        ("# ddpdoctor: ignore[711]", ("711",)),
+        ("# ddpdoctor: ignore - DDP711 is about one pass", ()),
+        ("# ddpdoctor: ignore: one pass only", ()),
     ],
 )
 def test_the_codes_of_a_comment(comment: str, codes: tuple[str, ...]) -> None:
