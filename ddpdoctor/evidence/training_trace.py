@@ -184,6 +184,8 @@ class StepSeen:
     """The fingerprints of the optimizer's state before the step; None where it has none."""
     buffers: Mapping[str, str] = field(default_factory=dict)
     """The fingerprints of the model's buffers."""
+    buffer_writes: Mapping[str, int] = field(default_factory=dict)
+    """How often each of these was written since it was seen first; known of models that no wrapper holds (FSDP2)."""
     left_out: bool = False
     """Whether a GradScaler left the step out; `after` is then what the weights were at that moment."""
     gradients: Mapping[str, Gradient] = field(default_factory=dict)

@@ -365,6 +365,7 @@ def _step(step: trace.Step) -> StepSeen:
         origins=_frames(step.gradients.origins) if step.gradients is not None else {},
         not_finite=tuple(step.gradients.not_finite) if step.gradients is not None and not step.closure else (),
         buffers=step.buffers,
+        buffer_writes=step.buffer_writes or {},
         weights=step.weights,
         after=step.after,
         random=(step.random_before, step.random_after),

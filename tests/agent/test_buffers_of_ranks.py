@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ddpdoctor.agent.inside.buffer_writes import BufferWrites
 from ddpdoctor.agent.inside.ddp_models import Models, WrappedModel
-from ddpdoctor.agent.inside.integrity import BufferWrites
 
 
 def test_writes_by_operations_and_replaced_buffers_are_counted_for_each_buffer() -> None:

@@ -180,6 +180,18 @@ def test_replicas_of_a_sharded_model_are_compared_without_its_wrapper() -> None:
     assert (exit_code, report["findings"], report["notes"]) == (0, [], []), stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("optimizers", "step"), [("one_optimizer", 6), ("two_optimizers", 12)])
+def test_a_buffer_of_a_sharded_model_is_its_ranks_own_where_all_write_it(optimizers: str, step: int) -> None:
+    job = str(AGENT / "sharded_buffers.py")
+    exit_code, report, stderr = verify("--nproc", "2", "--every", "1", job, optimizers)
+    assert (exit_code, report["findings"]) == (0, []), stderr
+    exit_code, report, stderr = verify("--nproc", "2", "--every", "1", job, optimizers, "sick")
+    (finding,) = report["findings"]
+    assert (exit_code, finding["code"], finding["ranks"]) == (1, "DDP508", [1]), stderr
+    assert (finding["measured"]["step"], finding["measured"]["tensors"]) == (step, ["scale"])
+
+
 def test_a_file_that_is_not_there_is_a_usage_error() -> None:
     exit_code, _, stderr = verify("--nproc", "2", "nothing/train.py")
     assert exit_code == 2

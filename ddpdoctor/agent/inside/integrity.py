@@ -6,14 +6,14 @@ and in one element, no code is known that did it.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 
 from torch import Tensor
 from torch.optim import Optimizer
 
+from .buffer_writes import BufferWrites
 from .ddp_models import Models
 from .schema.training_trace import Integrity, StepVersions
 from .step_counts import StepCounts
@@ -100,35 +100,6 @@ class IntegrityLog:
             )
         )
         self._wrapped = None
-
-
-class BufferWrites:
-    """Counts how often each buffer was written: by operations, or by code that put another tensor in its place."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[weakref.ref[Tensor], int, int]] = {}  # by name, with its version and its writes
-
-    def look(self, buffers: Mapping[str, Tensor]) -> bool:
-        """Count the writes to `buffers` since they were looked at last, and return whether one that was known has none."""
-        kept = False
-        for name, buffer in buffers.items():
-            version = 0 if buffer.is_inference() else _VERSION(buffer)
-            known = self._known.get(name)
-            if known is None:
-                self._known[name] = weakref.ref(buffer), version, 0
-                continue
-            there, before, writes = known
-            if there() is not buffer:
-                self._known[name] = weakref.ref(buffer), version, writes + 1
-            elif version != before:
-                self._known[name] = there, version, writes + version - before
-            else:
-                kept = True
-        return kept
-
-    def of(self, names: Iterable[str]) -> list[int]:
-        """The writes to each of these since it was seen first."""
-        return [self._known[name][2] for name in names]
 
 
 def versions(tensors: Sequence[Tensor]) -> int:

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from .buffer_writes import BufferWrites
 from .dtensor import holders, is_meshed, local_part
 from .module_listing import same
 from .named_tensors import unwrapped
@@ -30,6 +31,7 @@ class Parts:
         self._names: dict[int, str] = {}
         self._plain: WeakKeyDictionary[Optimizer, list[Tensor]] = WeakKeyDictionary()  # those with none on a mesh
         self._models: list[weakref.ref[nn.Module]] = []  # the outermost modules with parameters on a mesh
+        self._writes = BufferWrites()
 
     def of(self, optimizer: Optimizer) -> dict[str, Part]:
         """The lowest rank that holds the same part, and the part's fingerprint, of each parameter on a device mesh."""
@@ -46,13 +48,21 @@ class Parts:
         first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
         return {name: Part(first[name], digest) for name, digest in digests.items()}
 
-    def of_buffers(self) -> dict[str, str]:
-        """By name, the fingerprint of each buffer of the models whose parameters on a mesh were stepped so far."""
+    def of_buffers(self) -> tuple[dict[str, str], dict[str, int]]:
+        """By name, the buffers of the models whose parameters on a mesh were stepped so far: fingerprints, and counts of writes.
+
+        Those of one number are left out: a rank counts in them for its own log, perhaps at few steps.
+        """
         modules = [module for model in self._models if (module := model()) is not None]
         named = [(name, buffer) for module in modules for name, buffer in unwrapped(module).named_buffers()]
         times = Counter(name for name, _ in named)
-        own = {name: buffer for name, buffer in named if times[name] == 1 and not is_meshed(buffer)}
-        return self._digests.by_name(own, "buffers") if own else {}
+        own = {
+            name: buffer for name, buffer in named if times[name] == 1 and not is_meshed(buffer) and buffer.numel() > 1
+        }
+        if not own:
+            return {}, {}
+        self._writes.look(own)
+        return self._digests.by_name(own, "buffers"), dict(zip(own, self._writes.of(own), strict=True))
 
     def of_state(self, optimizer: Optimizer) -> dict[str, Part] | None:
         """The same of what the optimizer keeps on a device mesh, by names like `weight.exp_avg`; None where that is nothing."""
@@ -76,7 +86,8 @@ class Parts:
             own = {id(p): name for name, p in unwrapped(module).named_parameters() if id(p) in ids}
             if own:
                 self._names |= own
-                self._models.append(weakref.ref(module))
+                if all(model() is not module for model in self._models):  # that of another optimizer, too
+                    self._models.append(weakref.ref(module))
 
 
 def _outermost_modules() -> Iterable[nn.Module]:

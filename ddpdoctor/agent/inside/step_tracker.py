@@ -336,7 +336,7 @@ class StepTracker:
             state_parts=self._parts.of_state(optimizer),
         )
         if window.stepping.parts and not self._models.count:
-            window.buffers |= self._parts.of_buffers()
+            window.buffers, window.buffer_writes = self._parts.of_buffers()
         self._integrity.before_step(optimizer, look=self._write_watch.is_due or self._looks_closest())
         if not window.closure:
             window.gradients = self._gradients.read(optimizer, self.origins)
@@ -540,6 +540,7 @@ class StepTracker:
                 hook_of_torch=self.origins.hook_of_torch,
                 partly_watched=partly_watched,
                 evaluating=window.evaluating or None,
+                buffer_writes=window.buffer_writes,
             )
         )
         if self._models.count:

@@ -21,6 +21,8 @@ class StepWindow:
     """The gradients, once they are complete."""
     buffers: dict[str, str] = field(default_factory=dict)
     """By name, the fingerprints of buffers before the first forward."""
+    buffer_writes: dict[str, int] | None = None
+    """By name, how often each of these buffers of FSDP2 models was written since it was seen first; None for others."""
     models_run: set[str] = field(default_factory=set)
     """The prefixes of the models whose buffers are in `buffers`."""
     weights: str = ""

@@ -16,13 +16,23 @@ def written_on_some_ranks(seen: ByRank, before: ByRank) -> dict[str, tuple[int, 
 
 def writes_since(name: str, seen: ByRank, before: ByRank) -> int | None:
     """How often operations have written a buffer on each rank since `before`; None where ranks differ, or it is not known."""
-    counts = [(_writes(name, one), _writes(name, before[rank])) for rank, one in seen.items()]
-    made = {now - then if now is not None and then is not None else None for now, then in counts}
+    made = {_writes_since(name, one, before[rank]) for rank, one in seen.items()}
     return made.pop() if len(made) == 1 else None
 
 
+def is_kept_by_a_rank(name: str, seen: ByRank, before: ByRank) -> bool:
+    """Whether no operation has written a buffer since `before` on at least one rank, and the writes are known of all."""
+    made = [_writes_since(name, one, before[rank]) for rank, one in seen.items()]
+    return None not in made and 0 in made
+
+
+def _writes_since(name: str, now: StepSeen, before: StepSeen) -> int | None:
+    later, then = _writes(name, now), _writes(name, before)
+    return later - then if later is not None and then is not None else None
+
+
 def _writes(name: str, one: StepSeen) -> int | None:
-    return one.integrity.buffers.get(name) if one.integrity is not None else None
+    return (one.integrity.buffers if one.integrity is not None else one.buffer_writes).get(name)
 
 
 def _changes(seen: ByRank, before: ByRank) -> Iterator[tuple[str, tuple[int, ...]]]:

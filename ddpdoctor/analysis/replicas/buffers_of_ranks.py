@@ -1,16 +1,15 @@
-"""Buffers that are not equal on all ranks: which of them should be, where nobody but the program keeps them equal."""
+"""Buffers that are not equal on all ranks: which of them should be, where nothing keeps them equal."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
+from ddpdoctor.analysis.replicas.buffer_changes import is_kept_by_a_rank, writes_since, written_on_some_ranks
 from ddpdoctor.evidence.replicas import ValueDifference
-from ddpdoctor.evidence.training_trace import StepSeen, TensorKind, Track, model_prefix
+from ddpdoctor.evidence.training_trace import StepSeen, Track, model_prefix
 
-LEAST_KEPT_EQUAL = 3  # times that a buffer was changed from different data and was equal on all ranks: no chance
 LEAST_UNCHANGED = 2  # times in a row, in a job without a wrapper, before a buffer counts as one that nobody updates
 
 ByRank = Mapping[int, StepSeen]
@@ -24,8 +23,6 @@ class BuffersOfRanks:
         self._left_to_ranks = {prefix for mine in told for prefix, broadcasts in mine.items() if not broadcasts}
         self._ignored = frozenset(name for track in tracks.values() for name in track.ignored_buffers)
         self._is_wrapped = any(track.wrap_lines or track.start for track in tracks.values())
-        self._statistics = {kind.name for track in tracks.values() for kind in track.kinds if _is_statistic(kind)}
-        self._kept_equal: Counter[str] = Counter()
         self._unchanged: Counter[str] = Counter()
         self._before: ByRank = {}
         self.own: tuple[ValueDifference, ...] = ()
@@ -35,51 +32,29 @@ class BuffersOfRanks:
         """Of the buffers that differ at the next step, `found`, those that should not.
 
         One that wrappers leave to the ranks may differ, but where some ranks alone have written it, and others kept it. Where
-        all have written as often, the bytes that a rank kept are what it wrote: a running maximum. Nor may one differ that
-        was equal again and again while all ranks changed it from data of their own: the program keeps it equal. Without a
-        wrapper (FSDP2, HSDP) nothing tells who wrote: there it must have stayed as it was on all ranks.
+        all have written as often, the bytes that a rank kept are what it wrote: a running maximum. Without a wrapper (FSDP2,
+        HSDP) it must have stayed as it was on all ranks before, and a rank must have kept it without writing it.
         """
         written = written_on_some_ranks(seen, self._before)
-        by_some = {
-            name
-            for name in written
-            if not writes_since(name, seen, self._before)
-            and (self._is_wrapped or self._unchanged[name] >= LEAST_UNCHANGED)
-        }
-        by_program = {one.name for one in found if self._kept_equal[one.name] >= LEAST_KEPT_EQUAL}
+        by_some = {name for name in written if self._is_by_some(name, seen)}
         self._remember(seen)
-        own = {one.name for one in found if self._is_left_to_ranks(one.name)} - by_some - by_program
+        own = {one.name for one in found if self._is_left_to_ranks(one.name)} - by_some
         if self._is_wrapped:
             self.own = self.own or tuple(one for one in found if one.name in own)
         return tuple(replace(one, changed_on=written.get(one.name, ())) for one in found if one.name not in own)
+
+    def _is_by_some(self, name: str, seen: ByRank) -> bool:
+        if self._is_wrapped:
+            return not writes_since(name, seen, self._before)
+        return self._unchanged[name] >= LEAST_UNCHANGED and is_kept_by_a_rank(name, seen, self._before)
 
     def _is_left_to_ranks(self, name: str) -> bool:
         return not self._is_wrapped or name in self._ignored or model_prefix(name) in self._left_to_ranks
 
     def _remember(self, seen: ByRank) -> None:
         before, self._before = self._before, seen
-        inputs = [one.input for one in before.values()]
-        apart = len({*inputs}) > 1 and None not in inputs and not any(one.shadowed for one in seen.values())
-        for name, is_changed in _equal_then_and_now(seen, before):
-            if is_changed:
-                self._unchanged[name] = 0
-                self._kept_equal[name] += apart and name in self._statistics
-            else:
-                self._unchanged[name] += 1
-
-
-def _is_statistic(kind: TensorKind) -> bool:
-    """Whether a tensor is a buffer of several floating-point numbers: no counter, which is equal however it is updated."""
-    structure = kind.structure
-    return (
-        kind.role == "buffer" and "float" in structure.get("dtype", "") and structure.get("shape") not in {"[]", "[1]"}
-    )
-
-
-def _equal_then_and_now(seen: ByRank, before: ByRank) -> Iterator[tuple[str, bool]]:
-    """Each buffer that is equal on all ranks and was before, with whether it has changed."""
-    for name in next(iter(before.values())).buffers if before else ():
-        then = {one.buffers.get(name) for one in before.values()}
-        now = {one.buffers.get(name) for one in seen.values()}
-        if len(then) == len(now) == 1 and None not in now:
-            yield name, then != now
+        for name in next(iter(before.values())).buffers if before else ():
+            then = {one.buffers.get(name) for one in before.values()}
+            now = {one.buffers.get(name) for one in seen.values()}
+            if len(then) == len(now) == 1 and None not in now:
+                self._unchanged[name] = 0 if then != now else self._unchanged[name] + 1

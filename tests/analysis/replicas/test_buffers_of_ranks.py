@@ -1,4 +1,4 @@
-"""Buffers that no wrapper keeps equal: those that the program keeps equal, and those of FSDP2 that nobody updates."""
+"""Buffers that no wrapper keeps equal: those that all ranks write are theirs, and those of FSDP2 that nobody updates."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ def found(
     wrapped: bool = True,
     shape: str = "[16, 8]",
     dtype: str = "float32",
-    inputs: Sequence[str] = ("a", "b", "c"),
+    writes: Sequence[Sequence[int]] = (),
 ) -> list[Finding]:
-    """What is found where the buffer `codes` has these fingerprints on ranks 0 to 2, step after step."""
+    """What is found where the buffer `codes` has these fingerprints on ranks 0 to 2, step after step, and so many `writes`."""
     kind = TensorKind(role="buffer", name="codes", structure={"dtype": dtype, "shape": shape})
     facts = []
     for rank in range(RANKS):
         seen = tuple(
-            StepSeen(step=number, forwards=number + 1, since=0, weights=KEY, after=KEY, input=inputs[rank],
-                     buffers={"codes": of_ranks[rank]})
+            StepSeen(step=number, forwards=number + 1, since=0, weights=KEY, after=KEY, input=f"of rank {rank}",
+                     buffers={"codes": of_ranks[rank]},
+                     buffer_writes={"codes": writes[number][rank]} if writes else {})
             for number, of_ranks in enumerate(steps)
         )  # fmt: skip
         told: Mapping[str, bool] = {"": False} if wrapped else {}
@@ -43,30 +44,44 @@ def found(
 KEPT_EQUAL = ("000", "111", "222", "333")
 
 
-def test_a_codebook_that_all_ranks_change_alike_and_one_changes_otherwise_at_last() -> None:
-    (finding,) = found(*KEPT_EQUAL, "445")
-    assert (finding.severity, finding.ranks, finding.measured["step"]) == (Severity.FAIL, (2,), 4)
-    assert found(*KEPT_EQUAL, "444") == []
-
-
-def test_statistics_of_each_rank_that_happened_to_be_equal_are_information() -> None:
+def test_statistics_that_a_program_averages_at_some_steps_are_information() -> None:
     healthy = (
-        found("000", "111", "223"),  # equal once
-        found(*KEPT_EQUAL, "445", inputs="aaa"),  # from the same data: warm-up
-        found(*KEPT_EQUAL, "445", shape="[]", dtype="int64"),  # a counter
+        found("000", "111", "223"),
+        found(*KEPT_EQUAL, "456"),  # averaged after each of the first steps, and then at few
+        found(*KEPT_EQUAL, "445"),
+        found(*KEPT_EQUAL, "456", "777", "89a"),
         found("000", "000", "000", "000", "123"),  # frozen, and then not
     )
-    assert [[finding.severity for finding in of_one] for of_one in healthy] == [[Severity.INFO]] * 4
+    assert [[finding.severity for finding in of_one] for of_one in healthy] == [[Severity.INFO]] * 5
+
+
+def test_a_buffer_that_one_rank_alone_has_changed_is_a_fault() -> None:
+    (finding,) = found(*KEPT_EQUAL, "334")
+    assert (finding.severity, finding.ranks, finding.measured["step"]) == (Severity.FAIL, (2,), 4)
+
+
+STAYED = ("000", "000", "000")
 
 
 def test_a_buffer_of_a_sharded_model_that_nobody_updates_and_one_rank_changes() -> None:
-    (finding,) = found("000", "000", "000", "010", wrapped=False)
-    assert (finding.severity, finding.ranks, finding.measured["step"]) == (Severity.FAIL, (1,), 3)
-    assert "codes has changed on rank 1 only" in finding.message
+    nothing = [(0, 0, 0)] * 3
+    for counts in ([*nothing, (0, 1, 0)], [*nothing, (0, 0, 0)]):  # by an operation, and by none
+        (finding,) = found(*STAYED, "010", wrapped=False, writes=counts)
+        assert (finding.severity, finding.ranks, finding.measured["step"]) == (Severity.FAIL, (1,), 3)
+        assert "codes has changed on rank 1 only" in finding.message
 
 
 def test_buffers_of_a_sharded_model_that_ranks_update_on_their_own_are_silent() -> None:
-    assert found("000", "123", "456", wrapped=False) == []
-    assert found("012", "012", "042", wrapped=False) == [], "each has its own from the start"
-    assert found("000", "111", "211", wrapped=False) == [], "a running maximum"
-    assert found("000", "000", "000", "000", wrapped=False) == []
+    never = [(0, 0, 0)] * 3
+    assert found("000", "123", "456", wrapped=False, writes=never) == []
+    assert found("012", "012", "042", wrapped=False, writes=never) == [], "each has its own from the start"
+    assert found("000", "111", "211", wrapped=False, writes=never) == [], "a running maximum"
+    assert found(*STAYED, "000", wrapped=False, writes=[(0, 0, 0)] * 4) == []
+
+
+def test_a_buffer_of_a_sharded_model_that_all_ranks_write_and_that_stays_as_it_was_on_most_is_silent() -> None:
+    """Each adds what it found in its own data, which is nothing but on rank 1."""
+    each = [(number, number, number) for number in range(4)]
+    assert found(*STAYED, "010", wrapped=False, writes=each) == []
+    assert found(*STAYED, "010", wrapped=False, writes=[*each[:3], (3, 4, 3)]) == [], "and once more"
+    assert found(*STAYED, "010", wrapped=False) == [], "nobody has counted"

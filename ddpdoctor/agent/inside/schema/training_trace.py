@@ -299,6 +299,8 @@ class Step(NamedTuple):
     """Whether `writes` may lack lines that wrote weights: lines were not looked at all the time, or writes only counted."""
     evaluating: dict[str, Evaluating] | None = None
     """By the prefix of a model, what was in evaluation mode in its last forward; None for nothing."""
+    buffer_writes: dict[str, int] | None = None
+    """By name, how often each buffer of FSDP2 models was written since it was seen first; None without such a model."""
 
 
 class StepVersions(NamedTuple):
