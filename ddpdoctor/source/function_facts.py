@@ -195,10 +195,10 @@ class FunctionFacts:
         )
 
     def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
-        """The calls that a call stands for: one for each object of a list; ranks that do not make the object make none."""
+        """The calls that a call stands for: one for each object of a list, where the ranks put it there."""
         found = list(methods_of_each(self.values, raw.node, At(scope, raw.order, raw.block))) if call.target else []
-        for method, around, made in found:
-            guards = (each for each in self.guards.around(made.block, made.order, around) if each.form != "main")
+        for method, put in found:
+            guards = (each for each in self.guards.around(put.block, put.order, put.scope) if each.form != "main")
             yield replace(call, target=method.id, guards=(*guards, *call.guards))
         if not found:
             yield call

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Origin
 from ddpdoctor.source.lengths import of_items
-from ddpdoctor.source.listed_objects import listed
 from ddpdoctor.source.origins import At, Origins, joined
 from ddpdoctor.source.walk import dotted
 
@@ -36,7 +35,7 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
         made = replace(loader, kind=Kind.LOCAL, text=values.text(node, at.scope), note="batch")
         return (made,)
     over = values.of(node, at)
-    if objects := listed(values, over):
+    if not index and (objects := values.objects_in(node, at)):
         return objects
     own = tuple(of_items(over))
     found = own + tuple(one for one in _local(over) if one.note not in {"progress", "part", "even"})

@@ -23,6 +23,7 @@ from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index, Site
 from ddpdoctor.source.iteration import item_of
+from ddpdoctor.source.listed_objects import ListedObjects
 from ddpdoctor.source.literals import bindings
 from ddpdoctor.source.origins import (
     MOST_STEPS,
@@ -94,6 +95,19 @@ class Values:
     def objects(self) -> SingleObjects:
         """The objects of the program's classes that are looked at one by one."""
         return SingleObjects(self)
+
+    @cached_property
+    def lists(self) -> ListedObjects:
+        """What the lists of the program hold."""
+        return ListedObjects(self)
+
+    def objects_in(self, node: ast.expr, at: At) -> Origins:
+        """The objects of the program's classes in a list that a loop goes over."""
+
+        def found() -> Iterable[Origin]:
+            return (each.object or Origin(kind=Kind.UNKNOWN, text="item") for each in self.lists.of(node, at))
+
+        return self.once((id(node), "listed"), found, self.context_in(at.scope), self.single_in(at.scope))
 
     def of(self, node: ast.expr | None, at: At) -> Origins:
         """Every alternative of an expression at a place."""
