@@ -19,7 +19,7 @@ def test_the_forward_of_ddp_keeps_its_name_and_file(monkeypatch: pytest.MonkeyPa
     log: Any = SimpleNamespace(is_users=bool)
     hooks: Any = None
 
-    progress_counters._count_forwards(log, hooks, progress_counters.TrainingLoop())
+    progress_counters._count_forwards(log, hooks, progress_counters.TrainingLoop(hooks))
 
     ours = DistributedDataParallel.forward.__code__
     assert ours is not forward.__code__

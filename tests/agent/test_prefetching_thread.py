@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from ddpdoctor.agent.inside.progress_counters import TrainingLoop
+from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.progress_counters import Draw, TrainingLoop
 from tests.agent.followed_rank import FollowedRank
 
 LOADER = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)
@@ -24,12 +26,37 @@ def in_a_thread(do: Callable[[], object]) -> None:
     thread.join()
 
 
+class Ring:
+    """Notes the numbers of the batches that are recorded."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[int, int | None]] = []
+
+    def alive(self) -> None:
+        """As of a ring."""
+
+    def batch(self, data_set: int, *, iteration: int, in_pass: int | None, **_rest: object) -> None:
+        assert data_set == 1
+        self.recorded.append((iteration, in_pass))
+
+
+class Iterator:
+    """A pass over a data loader."""
+
+    def __init__(self, loop: TrainingLoop) -> None:
+        self.loop, self.drawn = loop, 0
+
+    def draw(self) -> None:
+        self.drawn += 1
+        self.loop.drew(self, Draw(1, 0, 0, 0, self.drawn, 3))
+
+
 def test_the_loop_is_in_the_main_thread_until_another_makes_a_forward() -> None:
-    loop = TrainingLoop()
+    loop = TrainingLoop(cast("CallRing", Ring()))
     seen: list[bool] = []
     assert loop.is_here()
     in_a_thread(lambda: seen.append(loop.is_here()))
-    in_a_thread(lambda: (loop.forward(), seen.append(loop.is_here())))
+    in_a_thread(lambda: (loop.trains(), seen.append(loop.is_here())))
     assert seen == [False, True]
     assert not loop.is_here()
 
@@ -52,3 +79,37 @@ def test_a_batch_that_another_thread_drew_gives_no_position(tmp_path: Path, monk
     assert position.batches == 1
     in_a_thread(lambda: next(batches))
     assert followed.batches.position is None
+
+
+def test_passes_that_nothing_is_trained_on_are_no_iterations() -> None:
+    """Rank 0 shows a batch, evaluates on the training data, and looks at a batch in the middle of a step."""
+    ring = Ring()
+    loop = TrainingLoop(cast("CallRing", ring))
+    Iterator(loop).draw()
+    training, evaluation = Iterator(loop), Iterator(loop)
+    for _ in range(3):
+        training.draw()
+        Iterator(loop).draw() if training.drawn == 2 else None
+        loop.trains()
+    for _ in range(3):
+        evaluation.draw()
+    assert ring.recorded == [(1, 1), (2, 2), (3, 3)]
+    again = Iterator(loop)
+    again.draw()
+    loop.trains()
+    again.draw()  # and passed over
+    again.draw()
+    loop.trains()
+    assert ring.recorded[3:] == [(4, 1), (5, 2), (6, 3)]
+
+
+def test_batches_before_the_first_forward_of_a_pass_are_iterations_too() -> None:
+    """As of a rank that passes over the first batches of an epoch, or draws one ahead."""
+    ring = Ring()
+    loop = TrainingLoop(cast("CallRing", ring))
+    training = Iterator(loop)
+    training.draw()
+    training.draw()
+    assert ring.recorded == []
+    loop.trains()
+    assert ring.recorded == [(1, 1), (2, 2)]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from torch.utils.data import DataLoader, DistributedSampler
-
-from ddpdoctor.agent.inside.progress_counters import Numbers, _arguments, _way
+from ddpdoctor.agent.inside.progress_counters import Numbers, _arguments
 
 
 class DataSet:
@@ -43,16 +41,3 @@ def test_a_call_that_does_not_fit_is_left_to_the_callee_to_report() -> None:
     signature = inspect.signature(lambda self, module: None)
     assert _arguments(signature, 1, module=2) == {"self": 1, "module": 2}
     assert _arguments(signature, 1, module=2, wrong=3) is None
-
-
-def test_an_evaluation_draws_otherwise_from_the_data_of_the_training() -> None:
-    """Rank 0 may evaluate on the data that all train on: its batches are no iterations."""
-    data = [float(number) for number in range(12)]
-    first, second = (
-        _way(iter(DataLoader(data, batch_size=4, sampler=DistributedSampler(data, num_replicas=2, rank=0))))
-        for _ in "12"
-    )
-    assert first == second
-    assert _way(iter(DataLoader(data, batch_size=4))) != first
-    assert _way(iter(DataLoader(data, batch_size=6, sampler=DistributedSampler(data, 2, 0)))) != first
-    assert _way(iter(DataLoader(data, batch_size=None))) == _way(iter(DataLoader(data, batch_size=None)))

@@ -94,14 +94,37 @@ class CallRing:
         if self.written - index <= layout.RING:
             layout.BEGAN_AND_RETURNED.pack_into(self._map, _offset(index) + layout.BEGAN_OFFSET, time.time_ns(), 0)
 
+    def alive(self) -> None:
+        """Note that the rank has come further, though nothing is recorded."""
+        self._count(time.time_ns())
+
     def batch(
-        self, data_set: int, *, asked_ns: int, seq: int, iteration: int, in_pass: int | None, of: int | None = None
+        self,
+        data_set: int,
+        *,
+        asked_ns: int,
+        drawn_ns: int | None = None,
+        seq: int,
+        iteration: int,
+        in_pass: int | None,
+        of: int | None = None,
     ) -> None:
-        """Record a batch that was asked for at `asked_ns` and has just been handed out."""
+        """Record a batch that was asked for at `asked_ns` and handed out at `drawn_ns`, or just now."""
         index, now = self._next(), time.time_ns()
+        drawn_ns = now if drawn_ns is None else drawn_ns
         counted, length = (layout.NO_COUNT if count is None else count for count in (in_pass, of))
         layout.BATCH_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.BATCH, asked_ns, now, seq, iteration, data_set, counted, length
+            self._map,
+            _offset(index),
+            index,
+            layout.BATCH,
+            asked_ns,
+            drawn_ns,
+            seq,
+            iteration,
+            data_set,
+            counted,
+            length,
         )
         self._count(now)
 

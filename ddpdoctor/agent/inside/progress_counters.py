@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
@@ -17,6 +18,10 @@ from .loop_counter import Turns
 from .schema.call_ring import NO_SEQ
 from .whose_code import is_users, show_as
 
+if TYPE_CHECKING:
+    from .call_ring import CallRing
+
+MOST_WAITING = 1000  # batches of one pass before the first training forward that are kept
 MOST_BATCHES = (1 << 31) - 1  # what the record has room for
 
 
@@ -24,33 +29,99 @@ def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
     """Count from now on, in `log`: optimizer steps, training forwards of wrapped models, batches drawn."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
+    loop = TrainingLoop(log.ring)
+
     def step(_optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         if log.rank.is_here():
             log.ring.count_step()
+            if not log.ring.forwards:  # models without a wrapper, as FSDP2's
+                loop.trains()
 
     register_optimizer_step_post_hook(step)
     _note_wraps(log)
-    loop = TrainingLoop()
     _count_forwards(log, hooks, loop)
     _count_batches(log, hooks, loop)
 
 
-class TrainingLoop:
-    """The thread that trains: that of the last training forward, the main one before there was any.
+class Draw(NamedTuple):
+    """A batch that a data loader has handed out."""
 
-    A thread that draws batches ahead of it is as far ahead as the moment gives: its draws are no iterations.
-    """
+    data_set: int
+    """The number of its data set."""
+    asked_ns: int
+    """When it was asked for."""
+    drawn_ns: int
+    """When it was handed out."""
+    seq: int
+    """The number of collectives that the default group had made by then, or `NO_SEQ`."""
+    in_pass: int | None
+    """How many batches this pass has given; None where it does not count them."""
+    of: int | None
+    """How many it has; None where that is not known."""
+
+
+class _Pass:
+    """One pass over a data loader; `waiting` are its batches as long as nothing was trained on them."""
 
     def __init__(self) -> None:
-        self._thread = threading.main_thread().ident
+        self.trains = False
+        self.waiting: deque[Draw] = deque(maxlen=MOST_WAITING)
 
-    def forward(self) -> None:
-        """Note that this thread makes a training forward."""
-        self._thread = threading.get_ident()
+
+class TrainingLoop:
+    """The thread that trains, and which batches are its iterations.
+
+    The thread is that of the last training forward, the main one before there was any: one that draws batches ahead of it is
+    as far ahead as the moment gives. The iterations are the batches of passes that are trained on: a rank may evaluate alone
+    on the data that all train on, or show a batch of them.
+    """
+
+    def __init__(self, ring: CallRing) -> None:
+        self._ring = ring
+        self._thread = threading.main_thread().ident
+        self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
+        self._last: _Pass | None = None
+        self._untrained = False  # a batch of a pass that is trained on was drawn, and nothing was trained since
+        self._drawn: dict[int, int] = {}
 
     def is_here(self) -> bool:
         """Whether it runs in this thread."""
         return self._thread == threading.get_ident()
+
+    def trains(self) -> None:
+        """Note that this thread makes a training forward or an optimizer step: with the batch that it drew last."""
+        self._thread = threading.get_ident()
+        last, self._last = self._last, None
+        if not self._untrained and last is not None and not last.trains:
+            last.trains = True
+            for draw in last.waiting:
+                self._record(draw)
+            last.waiting.clear()
+        self._untrained = False
+
+    def drew(self, iterator: Any, draw: Draw) -> None:  # noqa: ANN401 - of any kind of data loader
+        """Note a batch of a pass."""
+        if iterator not in self._passes:
+            self._passes[iterator] = _Pass()
+        self._last = self._passes[iterator]
+        if self._last.trains:
+            self._untrained = True
+            self._record(draw)
+        else:
+            self._last.waiting.append(draw)
+            self._ring.alive()
+
+    def _record(self, draw: Draw) -> None:
+        iteration = self._drawn[draw.data_set] = self._drawn.get(draw.data_set, 0) + 1
+        self._ring.batch(
+            draw.data_set,
+            asked_ns=draw.asked_ns,
+            drawn_ns=draw.drawn_ns,
+            seq=draw.seq,
+            iteration=iteration,
+            in_pass=draw.in_pass,
+            of=draw.of,
+        )
 
 
 def _collectives_so_far(hooks: CollectiveHooks) -> int:
@@ -98,7 +169,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here():
-            loop.forward()
+            loop.trains()
             log.ring.count_forward()
             with log.rank.giving_up("recording forwards"):
                 turn = turns.now(sys._getframe(1))  # noqa: SLF001
@@ -112,13 +183,11 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
 
 
 def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> None:
-    """Each way to draw from a data set has its count: an evaluation on one rank draws batches that are no iterations."""
+    """Every data set has a count of its own: an evaluation on one rank draws batches that are no iterations."""
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     draw = _BaseDataLoaderIter.__next__
     data_sets = Numbers()
-    ways: dict[tuple[int, Any], int] = {}
-    drawn: dict[int, int] = {}
     lengths: dict[int, int | None] = {}
 
     @functools.wraps(draw)
@@ -127,24 +196,15 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
         batch = draw(self)
         if log.rank.is_here() and loop.is_here():
             with log.rank.giving_up("recording batches"):
-                way = data_sets.of(self._dataset), _way(self)
-                data_set = ways.setdefault(way, len(ways) + 1)
-                iteration = drawn[data_set] = drawn.get(data_set, 0) + 1
+                data_set = data_sets.of(self._dataset)
                 in_pass = getattr(self, "_num_yielded", None)
                 if in_pass in (None, 1) or data_set not in lengths:
                     lengths[data_set] = _length(self)
                 seq, of = _collectives_so_far(hooks), lengths[data_set]
-                log.ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass, of=of)
+                loop.drew(self, Draw(data_set, asked, time.time_ns(), seq, in_pass, of))
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]
-
-
-def _way(iterator: Any) -> tuple[object, ...]:  # noqa: ANN401 - of any kind of data loader
-    """How a loader draws. Loaders made anew for each epoch are alike; that of an evaluation has another batch size or order."""
-    batches = getattr(iterator, "_index_sampler", None)
-    size = getattr(batches, "batch_size", None)
-    return type(batches), type(getattr(batches, "sampler", None)), size if isinstance(size, int) else None
 
 
 class Numbers:

@@ -125,7 +125,7 @@ class Batch(NamedTuple):
     iteration: int
     """The number of batches drawn from its data set so far, this one included."""
     data_set: int
-    """The number of its data set, and of the way that its loader draws, among those of this process, from 1."""
+    """The number of its data set among those of this process, from 1."""
     in_pass: int
     """The number of batches drawn in this pass over the data, this one included, or `NO_COUNT`."""
     of: int
