@@ -1,5 +1,5 @@
 """The learning rate warms up from 0 per rank, and a step with rate 0 is skipped to save time; one rank starts later."""
-# DDP316 culprit tied: dist.all_reduce(total)
+# DDP316 culprit: continue
 
 import os
 
