@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from typing_extensions import assert_never
 
@@ -95,32 +96,29 @@ def derive(tracks: PerRank[Track]) -> Divergences:
 
 def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:
     """What goes on is reported once: its first step, and the line that wrote a setting where the next step has it."""
-    known = set()
     each = list(found)
-    dropped: list[Divergence] = []
+    known: set[Hashable] = set()
     for place, one in enumerate(each):
-        if any(one is other for other in dropped):
-            continue
-        later = _with_its_line(one, each[place + 1 :]) if isinstance(one, SettingsDiffer) else None
-        if later is not None and isinstance(one, SettingsDiffer):
-            dropped.append(later)
-            one = replace(one, lines=later.lines, shown=later.shown)
         key = type(one), _what(one)
-        if key not in known:
-            known.add(key)
-            yield one
+        if key in known:
+            continue
+        known.add(key)
+        shown = one
+        if isinstance(one, SettingsDiffer) and one.shown is SettingsAt.THE_STEP:
+            shown = _with_its_line(one, islice(each, place + 1, None))
+            known.add((type(one), _what(shown)))
+        yield shown
 
 
-def _with_its_line(one: SettingsDiffer, later: Iterable[Divergence]) -> SettingsDiffer | None:
-    """The same settings of the same ranks at the next step, if that has the line that wrote them and this one has not."""
+def _with_its_line(one: SettingsDiffer, later: Iterable[Divergence]) -> SettingsDiffer:
+    """The difference with the line that wrote the settings, where the same ones of the same ranks have it at the next step."""
     again = (
         other
         for other in later
         if isinstance(other, SettingsDiffer) and (other.names, other.ranks) == (one.names, one.ranks)
     )
-    following = next(again, None)
-    known = following is not None and following.shown is not SettingsAt.THE_STEP
-    return following if known and one.shown is SettingsAt.THE_STEP else None
+    following = next(again, one)
+    return replace(one, lines=following.lines, shown=following.shown)
 
 
 def _what(one: Divergence) -> Hashable:
