@@ -27,6 +27,5 @@ def where(apart: TurnsApart) -> Iterator[Where]:
     """The statements by which ranks may have left the loop, or else its head."""
     out = [*ways_out([(apart.frame, apart.loop)], apart.left)]
     head = Frame(file=apart.frame.file, line=apart.loop.line, function=apart.frame.function)
-    yield from out or [
-        Where.at(head, rank=rank, note="the loop that the ranks turn differently") for rank in apart.left
-    ]
+    note = "ranks make different numbers of turns of this loop"
+    yield from out or [Where.at(head, rank=rank, note=note) for rank in apart.left]

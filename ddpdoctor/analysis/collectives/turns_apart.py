@@ -28,9 +28,9 @@ class TurnsApart:
     further: tuple[int, ...]
     """The ranks that make the call once more."""
     made: int
-    """How often in a row all of them had made the call before."""
+    """How often in a row the first rank that has left it had made the call."""
     all_made: bool
-    """Whether they had made it no more often: else the records do not go back far enough."""
+    """Whether it had made it no more often: else the records do not go back far enough."""
 
 
 def turns_apart(desync: Desync, timeline: Timeline | None, code: SourceCode | None) -> TurnsApart | None:
@@ -53,22 +53,26 @@ def _further(
     if len(programs) != 1 or not (program := programs.pop()):
         return None
     issued = calls[0]
-    runs = [_in_a_row(desync, timeline, rank, program) for rank in (*further, *left)]
-    made = min(turns for turns, _ in runs)
     loop = _left_by(desync, left, issued.stack, code)
-    if not made or loop is None:
+    if loop is None or not all(_made(desync, timeline, rank, 1, program) for rank in (*further, *left)):
         return None
+    made, all_made = _in_a_row(desync, timeline, left[0], program)
     return TurnsApart(
-        loop=loop[1], frame=loop[0], op=issued.op, left=left, further=further, made=made, all_made=(made, True) in runs
+        loop=loop[1], frame=loop[0], op=issued.op, left=left, further=further, made=made, all_made=all_made
     )
+
+
+def _made(desync: Desync, timeline: Timeline, rank: int, before: int, program: tuple[Frame, ...]) -> bool | None:
+    """Whether a rank made a call with this stack so many calls before the ranks parted; None where that is not known."""
+    made = timeline.issued(desync.group, rank, desync.seq - before)
+    return made.program == program if made is not None else None
 
 
 def _in_a_row(desync: Desync, timeline: Timeline, rank: int, program: tuple[Frame, ...]) -> tuple[int, bool]:
     """How many calls before the one at which the ranks parted this rank made with the same stack, and whether that is all."""
-    for turns in range(MOST_TURNS):
-        made = timeline.issued(desync.group, rank, desync.seq - 1 - turns)
-        if made is None or made.program != program:
-            return turns, made is not None or desync.seq - 1 == turns
+    for turns in range(1, MOST_TURNS):
+        if not (again := _made(desync, timeline, rank, turns + 1, program)):
+            return turns, again is False or desync.seq - 1 == turns
     return MOST_TURNS, False
 
 
