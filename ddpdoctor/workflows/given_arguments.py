@@ -28,13 +28,18 @@ PEER_ARGUMENTS = {"send": ("dst", "group_dst"), "recv": ("src", "group_src")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The line of one call in which all ranks wait. `one_turn` is whether they are in one turn of every loop around it."""
+    """The line of one call in which all ranks wait."""
 
     op: str
+    """The function of torch.distributed."""
     place: Frame
+    """The line."""
     pids: Mapping[int, int]
+    """By rank, its process."""
     variables: Mapping[int, Mapping[str, int]]
+    """By rank, the whole numbers of the function around the line, by name."""
     one_turn: bool
+    """Whether the ranks are in one turn of every loop around the line."""
 
 
 def with_given_arguments(

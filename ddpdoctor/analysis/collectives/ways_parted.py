@@ -16,16 +16,21 @@ class FirstCall:
     """The first call of a rank behind the point at which its way parted from that of others."""
 
     op: str
+    """The function of torch.distributed: `all_reduce`."""
     place: Frame
+    """The line of the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysParted:
-    """The first call of each rank that has made one, with the test above it; `frame` is the line at which all ranks stand."""
+    """What ranks called on two ways."""
 
     calls: Mapping[int, FirstCall]
+    """By rank, the first call; none of a rank that made no call."""
     conditions: Mapping[int, Condition] = field(default_factory=dict)
+    """By rank, the test above its call."""
     frame: Frame | None = None
+    """The line at which all ranks stand; None where they stand in two functions."""
 
 
 def by_functions(
