@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 
 from torch import Tensor
 
-_VERSION = attrgetter("_version")  # documented, and no other way
+VERSION: Callable[[Tensor], int] = attrgetter("_version")
+"""How often operations have written a tensor: PyTorch gives it no other name."""
 
 
 class BufferWrites:
@@ -21,7 +22,7 @@ class BufferWrites:
         """Count the writes to `buffers` since they were looked at last, and return whether one that was known has none."""
         kept = False
         for name, buffer in buffers.items():
-            version = 0 if buffer.is_inference() else _VERSION(buffer)
+            version = 0 if buffer.is_inference() else VERSION(buffer)
             known = self._known.get(name)
             if known is None:
                 self._known[name] = weakref.ref(buffer), version, 0

@@ -6,14 +6,13 @@ and in one element, no code is known that did it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
 
 from torch import Tensor
 from torch.optim import Optimizer
 
-from .buffer_writes import BufferWrites
+from .buffer_writes import VERSION, BufferWrites
 from .ddp_models import Models
 from .schema.training_trace import Integrity, StepVersions
 from .step_counts import StepCounts
@@ -21,7 +20,6 @@ from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
 
 NOTHING = "-" * 16  # in place of a fingerprint or a parity
-_VERSION: Callable[[Tensor], int] = attrgetter("_version")  # documented, and no other way
 
 
 class IntegrityLog:
@@ -76,7 +74,7 @@ class IntegrityLog:
             self._given_parities = self._digests.parities(own)
         state = [*chain.from_iterable(of_one.values() for of_one in optimizer.state.values())]
         try:
-            self._state = sum(map(_VERSION, state))
+            self._state = sum(map(VERSION, state))
         except (AttributeError, RuntimeError, TypeError):  # one is no tensor, or of inference mode
             self._state = versions([value for value in state if isinstance(value, Tensor)])
 
@@ -105,9 +103,9 @@ class IntegrityLog:
 def versions(tensors: Sequence[Tensor]) -> int:
     """How often operations have written the tensors, all together; those of inference mode are not counted."""
     try:
-        return sum(map(_VERSION, tensors))
+        return sum(map(VERSION, tensors))
     except RuntimeError:  # one of inference mode
-        return sum(_VERSION(tensor) for tensor in tensors if not tensor.is_inference())
+        return sum(VERSION(tensor) for tensor in tensors if not tensor.is_inference())
 
 
 def _cut(digests: str) -> list[str]:
