@@ -86,10 +86,10 @@ def test_the_last_calls_stand_in_for_a_recorder_that_is_lost(ring: CallRing, tmp
 
 def test_iterations_are_the_batches_of_the_data_that_is_trained_on(ring: CallRing, tmp_path: Path) -> None:
     for number in (1, 2):
-        ring.batch(TRAINED_ON, asked_ns=1, seq=10 * number, iteration=number, in_pass=number, of=2)
+        ring.batch(TRAINED_ON, asked_ns=1, drawn_ns=2, seq=10 * number, iteration=number, in_pass=number, of=2)
         ring.forward(PLACE, seq=10 * number, number=number, turn=None)
     for number in (1, 2, 3):
-        ring.batch(EVALUATED_ON, asked_ns=1, seq=20, iteration=number, in_pass=None)
+        ring.batch(EVALUATED_ON, asked_ns=1, drawn_ns=2, seq=20, iteration=number, in_pass=None)
     assert find_ranks(tmp_path)[0].call_log().calls().steps == (
         StepMark(iteration=1, seq=10, in_pass=1, of=2, forwards=0),
         StepMark(iteration=2, seq=20, in_pass=2, of=2, forwards=1),

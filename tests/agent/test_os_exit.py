@@ -77,7 +77,7 @@ def test_a_handler_that_ends_the_rank_in_an_observer_leaves_the_trace_as_it_is(
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done by a rank that leaves its process group: a look of the agent, and what the user called."""
+    """What happens when a rank leaves its process group: the agent looks, the group is destroyed."""
     done: list[str] = []
     monkeypatch.setattr(verify_sync_feature, "_leaves", lambda: done.append("look"))
     monkeypatch.setattr(

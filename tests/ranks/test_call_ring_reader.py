@@ -87,7 +87,9 @@ def written(path: Path, writes: list[Any]) -> list[tuple[type[Record], tuple[int
                 expected.append((NewGroup, (returns, members, place)))
             case "batch":
                 data_set, asked, seq, iteration, in_pass, of = fields
-                ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass, of=of)
+                ring.batch(
+                    data_set, asked_ns=asked, drawn_ns=asked + 1, seq=seq, iteration=iteration, in_pass=in_pass, of=of
+                )
                 counted = tuple(layout.NO_COUNT if count is None else count for count in (in_pass, of))
                 expected.append((Batch, (asked, seq, iteration, data_set, *counted)))
                 continue

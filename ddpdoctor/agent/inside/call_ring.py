@@ -103,15 +103,14 @@ class CallRing:
         data_set: int,
         *,
         asked_ns: int,
-        drawn_ns: int | None = None,
+        drawn_ns: int,
         seq: int,
         iteration: int,
         in_pass: int | None,
         of: int | None = None,
     ) -> None:
-        """Record a batch that was asked for at `asked_ns` and handed out at `drawn_ns`, or just now."""
-        index, now = self._next(), time.time_ns()
-        drawn_ns = now if drawn_ns is None else drawn_ns
+        """Record a batch that was asked for at `asked_ns` and handed out at `drawn_ns`."""
+        index = self._next()
         counted, length = (layout.NO_COUNT if count is None else count for count in (in_pass, of))
         layout.BATCH_LAYOUT.pack_into(
             self._map,
@@ -126,7 +125,7 @@ class CallRing:
             counted,
             length,
         )
-        self._count(now)
+        self._count(time.time_ns())
 
     def forward(self, place: int, *, seq: int, number: int, turn: int | None, reduces: bool | None = None) -> None:
         """Record that a training forward of a wrapped model begins."""

@@ -11,6 +11,7 @@ from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .by_identity import ByIdentity
 from .sampler_shares import SamplerShares
 from .schema.source_line import SourceLine
 from .schema.training_trace import BatchPosition, Epoch, Share
@@ -77,7 +78,7 @@ class Batches:
     def __init__(self, trace: TraceWriter) -> None:
         self._trace = trace
         self._shares = SamplerShares()
-        self._loaders: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._loaders: ByIdentity[int] = ByIdentity()
         self._digest: Callable[[Any], str] = lambda _: ""  # once torch is there, see `install`
         self._data: dict[int, str] = {}  # by loader: the digest of its data set when it was first iterated over
         self._epochs: WeakKeyDictionary[Any, LoaderEpoch] = WeakKeyDictionary()
@@ -154,11 +155,12 @@ class Batches:
         self._open.clear()
 
     def _started(self, loader: Any, iterator: Any) -> None:  # noqa: ANN401
-        if loader not in self._loaders:
-            self._loaders[loader] = self._count
-            self._data[self._count] = self._digest(loader.dataset)
+        number = self._loaders.get(loader)
+        if number is None:
+            number = self._count
+            self._loaders.put(loader, number)
+            self._data[number] = self._digest(loader.dataset)
             self._count += 1
-        number = self._loaders[loader]
         for epoch in [epoch for epoch in self._open if epoch.loader == number]:
             self._write(epoch)
             self._open.remove(epoch)

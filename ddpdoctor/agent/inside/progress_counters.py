@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
-import threading
 import time
-import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from .by_identity import ByIdentity
 from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
 from .schema.call_ring import NO_SEQ
+from .training_loop import Draw, TrainingLoop
 from .whose_code import is_users, show_as
 
-if TYPE_CHECKING:
-    from .call_ring import CallRing
-
-MOST_WAITING = 1000  # batches of one pass before the first training forward that are kept
 MOST_BATCHES = (1 << 31) - 1  # what the record has room for
 
 
@@ -41,87 +35,6 @@ def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
     _note_wraps(log)
     _count_forwards(log, hooks, loop)
     _count_batches(log, hooks, loop)
-
-
-class Draw(NamedTuple):
-    """A batch that a data loader has handed out."""
-
-    data_set: int
-    """The number of its data set."""
-    asked_ns: int
-    """When it was asked for."""
-    drawn_ns: int
-    """When it was handed out."""
-    seq: int
-    """The number of collectives that the default group had made by then, or `NO_SEQ`."""
-    in_pass: int | None
-    """How many batches this pass has given; None where it does not count them."""
-    of: int | None
-    """How many it has; None where that is not known."""
-
-
-class _Pass:
-    """One pass over a data loader; `waiting` are its batches as long as nothing was trained on them."""
-
-    def __init__(self) -> None:
-        self.trains = False
-        self.waiting: deque[Draw] = deque(maxlen=MOST_WAITING)
-
-
-class TrainingLoop:
-    """The thread that trains, and which batches are its iterations.
-
-    The thread is that of the last training forward, the main one before there was any: one that draws batches ahead of it is
-    as far ahead as the moment gives. The iterations are the batches of passes that are trained on: a rank may evaluate alone
-    on the data that all train on, or show a batch of them.
-    """
-
-    def __init__(self, ring: CallRing) -> None:
-        self._ring = ring
-        self._thread = threading.main_thread().ident
-        self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
-        self._last: _Pass | None = None
-        self._untrained = False  # a batch of a pass that is trained on was drawn, and nothing was trained since
-        self._drawn: dict[int, int] = {}
-
-    def is_here(self) -> bool:
-        """Whether it runs in this thread."""
-        return self._thread == threading.get_ident()
-
-    def trains(self) -> None:
-        """Note that this thread makes a training forward or an optimizer step: with the batch that it drew last."""
-        self._thread = threading.get_ident()
-        last, self._last = self._last, None
-        if not self._untrained and last is not None and not last.trains:
-            last.trains = True
-            for draw in last.waiting:
-                self._record(draw)
-            last.waiting.clear()
-        self._untrained = False
-
-    def drew(self, iterator: Any, draw: Draw) -> None:  # noqa: ANN401 - of any kind of data loader
-        """Note a batch of a pass."""
-        if iterator not in self._passes:
-            self._passes[iterator] = _Pass()
-        self._last = self._passes[iterator]
-        if self._last.trains:
-            self._untrained = True
-            self._record(draw)
-        else:
-            self._last.waiting.append(draw)
-            self._ring.alive()
-
-    def _record(self, draw: Draw) -> None:
-        iteration = self._drawn[draw.data_set] = self._drawn.get(draw.data_set, 0) + 1
-        self._ring.batch(
-            draw.data_set,
-            asked_ns=draw.asked_ns,
-            drawn_ns=draw.drawn_ns,
-            seq=draw.seq,
-            iteration=iteration,
-            in_pass=draw.in_pass,
-            of=draw.of,
-        )
 
 
 def _collectives_so_far(hooks: CollectiveHooks) -> int:
@@ -183,7 +96,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
 
 
 def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> None:
-    """Every data set has a count of its own: an evaluation on one rank draws batches that are no iterations."""
+    """Every data set has a count of its own; which batches are iterations is for the loop to tell."""
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     draw = _BaseDataLoaderIter.__next__
@@ -208,29 +121,19 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
 
 
 class Numbers:
-    """Numbers objects from 1 in the order in which they are first seen, as long as they live, and keeps none alive.
-
-    The next object may take a freed one's place in memory, on one rank and not on another, so an address is no number.
-    """
+    """Numbers objects from 1 in the order in which they are first seen, as long as they live, and keeps none alive."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._numbers: dict[int, int] = {}
-        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._numbers: ByIdentity[int] = ByIdentity(by_address=True)
 
     def of(self, one: object) -> int:
         """The number of `one`."""
-        address = id(one)
-        if address not in self._numbers:
-            self._count += 1
-            self._numbers[address] = self._count
-            with contextlib.suppress(TypeError):  # a list: its address has to do
-                self._alive[address] = weakref.ref(one, functools.partial(self._forget, address))
-        return self._numbers[address]
-
-    def _forget(self, address: int, _freed: object) -> None:
-        self._alive.pop(address, None)
-        self._numbers.pop(address, None)
+        number = self._numbers.get(one)
+        if number is None:
+            number = self._count = self._count + 1
+            self._numbers.put(one, number)
+        return number
 
 
 def _length(iterator: Any) -> int | None:  # noqa: ANN401 - of any kind of data loader

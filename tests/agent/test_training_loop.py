@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ddpdoctor.agent.inside.call_ring import CallRing
-from ddpdoctor.agent.inside.progress_counters import Draw, TrainingLoop
+from ddpdoctor.agent.inside.training_loop import Draw, TrainingLoop
 from tests.agent.followed_rank import FollowedRank
 
 LOADER = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)
@@ -113,3 +113,23 @@ def test_batches_before_the_first_forward_of_a_pass_are_iterations_too() -> None
     assert ring.recorded == []
     loop.trains()
     assert ring.recorded == [(1, 1), (2, 2)]
+
+
+def test_a_loader_whose_class_has_no_hash_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loader(DataLoader[object]):
+        __hash__ = None  # type: ignore[assignment]
+
+    for owner, name in (
+        (DataLoader, "__iter__"),
+        (_BaseDataLoaderIter, "__next__"),
+        (_BaseDataLoaderIter, "_next_index"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    followed = FollowedRank(tmp_path, nn.Linear(4, 1))
+    followed.batches.install()
+    optimizer = torch.optim.SGD(followed.model.parameters(), lr=0.1)
+    for (batch,) in Loader(LOADER.dataset, batch_size=4):
+        followed.step(optimizer, batch)
+    position = followed.batches.position
+    assert position is not None
+    assert position.batches == 2
