@@ -174,7 +174,7 @@ def test_two_branches_of_a_test_of_the_rank_call_different_collectives(
 
 
 def test_branches_with_groups_of_their_own_are_no_mismatch(tmp_path: Path) -> None:
-    """Both branches stand still, and neither waits for the other."""
+    """The ranks of each branch wait in a group of their own."""
 
     def found(first: str, second: str) -> set[str]:
         path = tmp_path / "roles.py"
