@@ -1,7 +1,4 @@
-"""Reads Kubernetes manifests, docker-compose files and tasks of SkyPilot with PyYAML, each value with its line.
-
-Merges are not expanded.
-"""
+"""Reads Kubernetes manifests, docker-compose files and tasks of SkyPilot with PyYAML, each value with its line."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
 from ddpdoctor.source.shell import handed_over, read_command
+from ddpdoctor.source.yaml_nodes import below, items_of, line_of, pairs_of, string_of, whole_of
 from ddpdoctor.whole_numbers import whole_number
 
 if TYPE_CHECKING:
@@ -83,10 +81,10 @@ def _depth(events: Iterable[Event]) -> int:
 def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
     if root is None:
         return
-    kind = _string(_at(root, "kind"))
+    kind = string_of(below(root, "kind"))
     if kind == "PyTorchJob":
         yield _pytorch_job(path, root)
-    elif kind == "Job" and _string(_at(root, "apiVersion")).startswith("batch.volcano.sh"):
+    elif kind == "Job" and string_of(below(root, "apiVersion")).startswith("batch.volcano.sh"):
         yield _volcano_job(path, root)
     elif kind == "Job":
         yield _job(path, root)
@@ -96,197 +94,198 @@ def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
         yield _train_job(path, root)
     elif kind == "MPIJob":
         yield _mpi_job(path, root)
-    elif (services := _at(root, "services")) is not None and not kind:
+    elif (services := below(root, "services")) is not None and not kind:
         yield _compose(path, services)
-    elif (run := _at(root, "run")) is not None and not kind and any(_at(root, name) for name in _OF_SKYPILOT):
+    elif (run := below(root, "run")) is not None and not kind and any(below(root, name) for name in _OF_SKYPILOT):
         yield _skypilot(path, root, run)
 
 
 def _pytorch_job(path: str, root: Node) -> Manifest:
-    specs = _at(root, "spec", "pytorchReplicaSpecs")
-    templates = [(role, _at(specs, role)) for role in _ROLES]
-    pods = [_template(spec, role, _at(spec, "replicas"), policy=("restartPolicy",)) for role, spec in templates]
+    specs = below(root, "spec", "pytorchReplicaSpecs")
+    templates = [(role, below(specs, role)) for role in _ROLES]
+    pods = [_template(spec, role, below(spec, "replicas"), policy=("restartPolicy",)) for role, spec in templates]
     return replace(
         _manifest(path, root, "PyTorchJob", chain(*pods)),
-        backoff_limit=_whole(_at(root, "spec", "runPolicy", "backoffLimit")),
-        nproc_per_node=_string(_at(root, "spec", "nprocPerNode")),
-        elastic=_at(root, "spec", "elasticPolicy") is not None,
+        backoff_limit=whole_of(below(root, "spec", "runPolicy", "backoffLimit")),
+        nproc_per_node=string_of(below(root, "spec", "nprocPerNode")),
+        elastic=below(root, "spec", "elasticPolicy") is not None,
     )
 
 
 def _job(path: str, root: Node) -> Manifest:
-    spec = _at(root, "spec")
+    spec = below(root, "spec")
     return replace(
-        _manifest(path, root, "Job", _template(spec, "", _at(spec, "parallelism"))),
-        backoff_limit=_whole(_at(spec, "backoffLimit")),
+        _manifest(path, root, "Job", _template(spec, "", below(spec, "parallelism"))),
+        backoff_limit=whole_of(below(spec, "backoffLimit")),
     )
 
 
 def _volcano_job(path: str, root: Node) -> Manifest:
-    tasks = _items(_at(root, "spec", "tasks"))
-    pods = [_template(task, _string(_at(task, "name")), _at(task, "replicas")) for task in tasks]
+    tasks = items_of(below(root, "spec", "tasks"))
+    pods = [_template(task, string_of(below(task, "name")), below(task, "replicas")) for task in tasks]
     return _manifest(path, root, "Volcano Job", chain(*pods))
 
 
 def _job_set(path: str, root: Node) -> Manifest:
-    jobs = [(each, _at(each, "template", "spec")) for each in _items(_at(root, "spec", "replicatedJobs"))]
+    jobs = [(each, below(each, "template", "spec")) for each in items_of(below(root, "spec", "replicatedJobs"))]
     pods = [
-        _template(job, _string(_at(each, "name")), _at(each, "replicas"), _at(job, "parallelism")) for each, job in jobs
+        _template(job, string_of(below(each, "name")), below(each, "replicas"), below(job, "parallelism"))
+        for each, job in jobs
     ]
     return _manifest(path, root, "JobSet", chain(*pods))
 
 
 def _train_job(path: str, root: Node) -> Manifest:
     """A TrainJob of Kubeflow: one container on each of its nodes; what else its pods have stands in its runtime."""
-    trainer = _at(root, "spec", "trainer")
+    trainer = below(root, "spec", "trainer")
     if trainer is None:
         return _manifest(path, root, "TrainJob", ())
-    nodes = _at(trainer, "numNodes")
-    commands, variables = _commands(_at(trainer, "command"), _at(trainer, "args"))
+    nodes = below(trainer, "numNodes")
+    commands, variables = _commands(below(trainer, "command"), below(trainer, "args"))
     container = Container(
-        line=_line(trainer),
+        line=line_of(trainer),
         name="trainer",
-        replicas=_whole(nodes) if nodes is not None else None,
-        gpus=_whole(_at(trainer, "resourcesPerNode", "limits", "nvidia.com/gpu")),
-        cpus=_cpus(_string(_at(trainer, "resourcesPerNode", "limits", "cpu"))),
-        variables=(*_environment(_at(trainer, "env")), *variables),
+        replicas=whole_of(nodes) if nodes is not None else None,
+        gpus=whole_of(below(trainer, "resourcesPerNode", "limits", "nvidia.com/gpu")),
+        cpus=_cpus(string_of(below(trainer, "resourcesPerNode", "limits", "cpu"))),
+        variables=(*_environment(below(trainer, "env")), *variables),
         commands=commands,
     )
     return replace(
-        _manifest(path, root, "TrainJob", [container]), nproc_per_node=_string(_at(trainer, "numProcPerNode"))
+        _manifest(path, root, "TrainJob", [container]), nproc_per_node=string_of(below(trainer, "numProcPerNode"))
     )
 
 
 def _mpi_job(path: str, root: Node) -> Manifest:
-    specs = _at(root, "spec", "mpiReplicaSpecs")
+    specs = below(root, "spec", "mpiReplicaSpecs")
     pods = [
-        _template(spec, role, _at(spec, "replicas"), policy=("restartPolicy",))
+        _template(spec, role, below(spec, "replicas"), policy=("restartPolicy",))
         for role in ("Launcher", "Worker")
-        if (spec := _at(specs, role)) is not None
+        if (spec := below(specs, role)) is not None
     ]
     return replace(
         _manifest(path, root, "MPIJob", chain(*pods)),
-        nproc_per_node=_string(_at(root, "spec", "slotsPerWorker")),
-        launcher_is_worker=_string(_at(root, "spec", "runLauncherAsWorker")).lower() == "true",
+        nproc_per_node=string_of(below(root, "spec", "slotsPerWorker")),
+        launcher_is_worker=string_of(below(root, "spec", "runLauncherAsWorker")).lower() == "true",
     )
 
 
 def _skypilot(path: str, root: Node, run: Node) -> Manifest:
     """A task of SkyPilot: each of its nodes runs the same text."""
-    nodes = _at(root, "num_nodes")
+    nodes = below(root, "num_nodes")
     commands, variables = _commands(run, None)
     container = Container(
-        line=_line(run),
+        line=line_of(run),
         name="run",
-        replicas=_whole(nodes) if nodes is not None else 1,
-        gpus=_accelerators(resources) if (resources := _at(root, "resources")) is not None else None,
-        variables=(*_environment(_at(root, "envs")), *variables),
+        replicas=whole_of(nodes) if nodes is not None else 1,
+        gpus=_accelerators(resources) if (resources := below(root, "resources")) is not None else None,
+        variables=(*_environment(below(root, "envs")), *variables),
         commands=commands,
     )
     return Manifest(
-        path=path, line=_line(root), kind="SkyPilot", name=_string(_at(root, "name")), containers=(container,)
+        path=path, line=line_of(root), kind="SkyPilot", name=string_of(below(root, "name")), containers=(container,)
     )
 
 
 def _accelerators(resources: Node) -> int | None:
     """The GPUs of `A100:8` and of `{A100: 8}`; a name alone is one; None where they are no GPUs or there are alternatives."""
-    node = _at(resources, "accelerators")
-    if node is None or any(_at(resources, name) is not None for name in ("any_of", "ordered")):
+    node = below(resources, "accelerators")
+    if node is None or any(below(resources, name) is not None for name in ("any_of", "ordered")):
         return None
-    pairs = _pairs(node)
-    name, sign, count = _string(node).partition(":")
+    pairs = pairs_of(node)
+    name, sign, count = string_of(node).partition(":")
     if _NO_GPUS.match(pairs[0][0] if pairs else name):
         return None
     if pairs:
-        return _whole(pairs[0][1]) if len(pairs) == 1 else None
+        return whole_of(pairs[0][1]) if len(pairs) == 1 else None
     return whole_number(count) if sign else (1 if name else None)
 
 
 def _manifest(path: str, root: Node, kind: str, containers: Iterable[Container]) -> Manifest:
-    name = _string(_at(root, "metadata", "name"))
-    return Manifest(path=path, line=_line(root), kind=kind, name=name, containers=tuple(containers))
+    name = string_of(below(root, "metadata", "name"))
+    return Manifest(path=path, line=line_of(root), kind=kind, name=name, containers=tuple(containers))
 
 
 def _template(
     owner: Node | None, role: str, *counts: Node | None, policy: Sequence[str] = ("template", "spec", "restartPolicy")
 ) -> Iterator[Container]:
     """The containers of the pods that a template makes, as many as the product of the counts; one that is absent is 1."""
-    numbers = [1 if count is None else _whole(count) for count in counts]
+    numbers = [1 if count is None else whole_of(count) for count in counts]
     replicas = None if None in numbers else math.prod(number or 0 for number in numbers)
-    yield from _pod(_at(owner, "template", "spec"), role, replicas, _string(_at(owner, *policy)))
+    yield from _pod(below(owner, "template", "spec"), role, replicas, string_of(below(owner, *policy)))
 
 
 def _pod(pod: Node | None, role: str, replicas: int | None, policy: str) -> Iterator[Container]:
     if pod is None:
         return
-    memory = {_string(_at(volume, "name")): volume for volume in _items(_at(pod, "volumes"))}
-    shares_ipc = _string(_at(pod, "hostIPC")).lower() == "true"
-    for container in _items(_at(pod, "containers")):
+    memory = {string_of(below(volume, "name")): volume for volume in items_of(below(pod, "volumes"))}
+    shares_ipc = string_of(below(pod, "hostIPC")).lower() == "true"
+    for container in items_of(below(pod, "containers")):
         size, line = _pod_shared_memory(container, memory)
-        commands, variables = _commands(_at(container, "command"), _at(container, "args"))
+        commands, variables = _commands(below(container, "command"), below(container, "args"))
         yield Container(
-            line=_line(container),
-            name=_string(_at(container, "name")),
+            line=line_of(container),
+            name=string_of(below(container, "name")),
             role=role,
             replicas=replicas,
-            gpus=_whole(_at(container, "resources", "limits", "nvidia.com/gpu")),
-            cpus=_cpus(_string(_at(container, "resources", "limits", "cpu"))),
+            gpus=whole_of(below(container, "resources", "limits", "nvidia.com/gpu")),
+            cpus=_cpus(string_of(below(container, "resources", "limits", "cpu"))),
             shared_memory_bytes=None if shares_ipc else size,
             shared_memory_line=line,
             restart_policy=policy,
-            variables=(*_environment(_at(container, "env")), *variables),
+            variables=(*_environment(below(container, "env")), *variables),
             commands=commands,
         )
 
 
 def _pod_shared_memory(container: Node, volumes: dict[str, Node]) -> tuple[int | None, int | None]:
     """The size and the line of what is mounted at /dev/shm: None bytes where it has no limit."""
-    for mount in _items(_at(container, "volumeMounts")):
-        if _string(_at(mount, "mountPath")).rstrip("/") != "/dev/shm":  # noqa: S108 - a path in a pod
+    for mount in items_of(below(container, "volumeMounts")):
+        if string_of(below(mount, "mountPath")).rstrip("/") != "/dev/shm":  # noqa: S108 - a path in a pod
             continue
-        volume = volumes.get(_string(_at(mount, "name")))
-        directory = _at(volume, "emptyDir") if volume is not None else None
+        volume = volumes.get(string_of(below(mount, "name")))
+        directory = below(volume, "emptyDir") if volume is not None else None
         if volume is None or directory is None:
-            return None, _line(mount)  # a host path, or a volume that is not declared here
-        limit = _at(directory, "sizeLimit")
-        return (_bytes(_string(limit)), _line(limit)) if limit is not None else (None, _line(volume))
+            return None, line_of(mount)  # a host path, or a volume that is not declared here
+        limit = below(directory, "sizeLimit")
+        return (_bytes(string_of(limit)), line_of(limit)) if limit is not None else (None, line_of(volume))
     return DOCKER_DEFAULT_BYTES, None
 
 
 def _compose(path: str, services: Node) -> Manifest:
     containers = []
-    for name, service in _pairs(services):
+    for name, service in pairs_of(services):
         size: int | None = DOCKER_DEFAULT_BYTES
         line = None
-        if (given := _at(service, "shm_size")) is not None:
-            size, line = _bytes(_string(given)), _line(given)
-        mounts = [_string(item) for item in _items(_at(service, "volumes"))]
-        if _string(_at(service, "ipc")) or any(":/dev/shm" in mount for mount in mounts):
+        if (given := below(service, "shm_size")) is not None:
+            size, line = _bytes(string_of(given)), line_of(given)
+        mounts = [string_of(item) for item in items_of(below(service, "volumes"))]
+        if string_of(below(service, "ipc")) or any(":/dev/shm" in mount for mount in mounts):
             size = None
-        if any("/dev/shm" in _string(item) for item in _items(_at(service, "tmpfs"))):  # noqa: S108 - a path in a container
+        if any("/dev/shm" in string_of(item) for item in items_of(below(service, "tmpfs"))):  # noqa: S108 - a path in a container
             size = None
-        commands, variables = _commands(_at(service, "entrypoint"), _at(service, "command"))
+        commands, variables = _commands(below(service, "entrypoint"), below(service, "command"))
         containers.append(
             Container(
-                line=_line(service),
+                line=line_of(service),
                 name=name,
                 replicas=1,
-                profiles=tuple(_string(item) for item in _items(_at(service, "profiles"))),
+                profiles=tuple(string_of(item) for item in items_of(below(service, "profiles"))),
                 gpus=_compose_gpus(service),
                 shared_memory_bytes=size,
                 shared_memory_line=line,
-                variables=(*_environment(_at(service, "environment")), *variables),
+                variables=(*_environment(below(service, "environment")), *variables),
                 commands=commands,
             )
         )
-    return Manifest(path=path, line=_line(services), kind="compose", containers=tuple(containers))
+    return Manifest(path=path, line=line_of(services), kind="compose", containers=tuple(containers))
 
 
 def _compose_gpus(service: Node) -> int | None:
-    for device in _items(_at(service, "deploy", "resources", "reservations", "devices")):
-        if (count := _at(device, "count")) is not None:
-            return _whole(count)
-        if identifiers := list(_items(_at(device, "device_ids"))):
+    for device in items_of(below(service, "deploy", "resources", "reservations", "devices")):
+        if (count := below(device, "count")) is not None:
+            return whole_of(count)
+        if identifiers := list(items_of(below(device, "device_ids"))):
             return len(identifiers)
     return None
 
@@ -294,7 +293,7 @@ def _compose_gpus(service: Node) -> int | None:
 def _commands(first: Node | None, second: Node | None) -> tuple[tuple[Command, ...], tuple[Setting, ...]]:
     """What a container runs: its words, and where they are a shell with a text, the commands of that text."""
     nodes = [node for part in (first, second) if part is not None for node in _words(part)]
-    words = [_string(node) for node in nodes]
+    words = [string_of(node) for node in nodes]
     if not words:
         return (), ()
     shell = words[0] in _SHELLS and len(words) > 1
@@ -302,16 +301,17 @@ def _commands(first: Node | None, second: Node | None) -> tuple[tuple[Command, .
         flag := next((at for at, word in enumerate(words[1:], 1) if word.startswith("-") and word.endswith("c")), 0)
     ):
         text = words[flag + 1] if flag + 1 < len(words) else ""
-        return read_command(text, _line(nodes[flag + 1]) + _block(nodes[flag + 1])) if text else ((), ())
+        return read_command(text, line_of(nodes[flag + 1]) + _block(nodes[flag + 1])) if text else ((), ())
     if len(words) == 1:
-        return read_command(words[0], _line(nodes[0]) + _block(nodes[0]))
+        return read_command(words[0], line_of(nodes[0]) + _block(nodes[0]))
     given = tuple(
         replace(
-            each, line=next((_line(node) for node in nodes if _string(node) == f"{each.name}={each.value}"), each.line)
+            each,
+            line=next((line_of(node) for node in nodes if string_of(node) == f"{each.name}={each.value}"), each.line),
         )
-        for each in handed_over(words, _line(nodes[0]))
+        for each in handed_over(words, line_of(nodes[0]))
     )
-    command = Command(words=tuple(word.strip() for word in words), line=_line(nodes[0]), variables=given)
+    command = Command(words=tuple(word.strip() for word in words), line=line_of(nodes[0]), variables=given)
     return (command,), given
 
 
@@ -328,55 +328,18 @@ def _words(part: Node) -> list[Node]:
 
 def _environment(node: Node | None) -> Iterator[Setting]:
     """The variables of `env` (a list of name and value), and of `environment` (a mapping, or a list of NAME=VALUE)."""
-    for item in _items(node):
-        if (name := _string(_at(item, "name"))) and (value := _at(item, "value")) is not None:
-            yield _setting(name, _string(value), _line(item))
-        elif "=" in (text := _string(item)):
+    for item in items_of(node):
+        if (name := string_of(below(item, "name"))) and (value := below(item, "value")) is not None:
+            yield _setting(name, string_of(value), line_of(item))
+        elif "=" in (text := string_of(item)):
             name, _, given = text.partition("=")
-            yield _setting(name, given, _line(item))
-    for name, value in _pairs(node):
-        yield _setting(name, _string(value), _line(value))
+            yield _setting(name, given, line_of(item))
+    for name, value in pairs_of(node):
+        yield _setting(name, string_of(value), line_of(value))
 
 
 def _setting(name: str, value: str, line: int) -> Setting:
     return Setting(name=name, value=value, written=value, line=line, in_task=True)
-
-
-def _at(node: Node | None, *keys: str) -> Node | None:
-    """The value below these keys; None where one is missing."""
-    for key in keys:
-        node = next((value for name, value in _pairs(node) if name == key), None)
-        if node is None:
-            return None
-    return node
-
-
-def _pairs(node: Node | None) -> list[tuple[str, Node]]:
-    from yaml.nodes import MappingNode
-
-    if not isinstance(node, MappingNode):
-        return []
-    return [(_string(key), value) for key, value in node.value]
-
-
-def _items(node: Node | None) -> Sequence[Node]:
-    from yaml.nodes import SequenceNode
-
-    return node.value if isinstance(node, SequenceNode) else []
-
-
-def _string(node: Node | None) -> str:
-    from yaml.nodes import ScalarNode
-
-    return str(node.value) if isinstance(node, ScalarNode) else ""
-
-
-def _line(node: Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _whole(node: Node | None) -> int | None:
-    return whole_number(_string(node))
 
 
 def _cpus(text: str) -> float | None:

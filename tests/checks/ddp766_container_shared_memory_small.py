@@ -25,6 +25,16 @@ COMPOSE = """services:
     command: torchrun --standalone --nproc-per-node 2 train.py
     shm_size: 256m
 """
+MERGED = """x-small: &small
+  shm_size: 256m
+x-gpus: &gpus
+  shm_size: 8g
+  image: trainer
+services:
+  train:
+    <<: [*small, *gpus]
+    command: torchrun --standalone --nproc-per-node 2 train.py
+"""
 
 SICK = (
     Sick(
@@ -67,6 +77,12 @@ SICK = (
         measured={"size_bytes": 256 << 20},
     ),
     Sick(
+        evidence=manifest(MERGED),
+        says="train has 256 MiB of /dev/shm",
+        where=("job.yaml:2",),
+        measured={"size_bytes": 256 << 20},
+    ),
+    Sick(
         evidence=manifest(POD.replace("=8", "=1").replace("gpu: 8", "gpu: 1")),
         says="pytorch has the default, 64 MiB of /dev/shm",
         where=("job.yaml:8",),
@@ -104,6 +120,8 @@ HEALTHY = (
     manifest(POD.replace("          containers:", "          hostIPC: true\n          containers:")),
     manifest(COMPOSE.replace("256m", "8gb")),
     manifest(COMPOSE.replace("shm_size: 256m", "ipc: host")),
+    manifest(MERGED.replace("*small, *gpus", "*gpus, *small")),
+    manifest(MERGED.replace("    <<: [*small", "    shm_size: 8g\n    <<: [*small")),
     manifest("services:\n  web:\n    image: nginx\n"),
     manifest(k8s(ScriptJob(command=("train.py",), image="trainer"))),
 )
