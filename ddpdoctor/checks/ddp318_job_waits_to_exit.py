@@ -41,6 +41,7 @@ def check(
     if len(leaving) < len(activities.each):
         yield from _after_the_others(last_ranks)
         return
+    leaving = tuple(activity for activity in leaving if activity.process is not None)  # else it ended meanwhile
     kept_alive = tuple(activity for activity in leaving if activity.operation != OWN_END)
     leaving = kept_alive or tuple(activity for activity in leaving if not activity.moves)
     if leaving:

@@ -28,7 +28,7 @@ PEER_ARGUMENTS = {"send": ("dst", "group_dst"), "recv": ("src", "group_src")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The line of one call in which all ranks wait."""
+    """The line of one call in which ranks wait."""
 
     op: str
     """The function of torch.distributed."""
@@ -47,6 +47,8 @@ def with_given_arguments(
 ) -> Evidence:
     """The evidence with the roots and sizes of ranks, where all wait at one line in one call of the default group.
 
+    The roots also where other ranks wait elsewhere: those may have come through a broadcast or a gather.
+
     A rank that still has torch's function on its stack tells its root by its arguments. One that spins behind the call tells by
     the expression in the source and its variables, and all tell so what size their tensors have. What may follow from anything
     but the rank and what is equal on all ranks tells nothing: the ranks may be in different turns of a loop, also of one around
@@ -64,7 +66,8 @@ def with_given_arguments(
     site = _site(known, evidence, job, counted)
     if site is None:
         return evidence
-    roots, sizes = _roots(site, owner), _sizes(site, owner)
+    roots = _roots(site, owner)
+    sizes = _sizes(site, owner) if len(site.pids) == len(known.each) else {}
     evidence = _with(
         evidence, {rank: GivenRoot(op=site.op, root=root, place=site.place) for rank, root in roots.items()}
     )
@@ -73,11 +76,14 @@ def with_given_arguments(
 
 def _site(known: Activities, evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Site | None:
     sites = {(one.operation, one.place) for one in known.each}
-    op, place = next(iter(sites))
+    if len(sites) > 1:
+        sites = {(op, place) for op, place in sites if op in ROOT_ARGUMENTS}
+    op, place = next(iter(sites), ("", None))
     if len(sites) != 1 or place is None:
         return None
-    pids = {target.rank: target.pid for target in job.targets if target.rank in {one.rank for one in known.each}}
-    stacks = [entry.value for entry in evidence.per_rank(Stacks) or ()]
+    ranks = {one.rank for one in known.each if (one.operation, one.place) == (op, place)}
+    pids = {target.rank: target.pid for target in job.targets if target.rank in ranks}
+    stacks = [entry.value for entry in evidence.per_rank(Stacks) or () if entry.rank in ranks]
     code = evidence.one(SourceCode)
     return Site(
         op=op,

@@ -83,8 +83,8 @@ def look(job: RunningJob) -> Evidence:
         job,
     )
     evidence = with_counted_loops(_with_counts(evidence, job, before_looks), job, counted_before)
-    evidence = _with_turns(evidence, job)
     evidence = with_given_arguments(evidence, job, counted_before, owner)
+    evidence = _with_turns(evidence, job)
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
     return replace(
         evidence,

@@ -67,4 +67,7 @@ HEALTHY = (
     hang(rank(UPLOADS, system_call="clock_nanosleep", moved=False, cpu_share=0.0), (DONE,), facts=(JobSize(ranks=3),)),
     hang(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),
     hang(rank((), active=True, cpu_share=0.9), rank((), active=True, cpu_share=0.9)),  # a busy machine, a slow end
+    hang(
+        rank((), active=True, cpu_share=0.1, moved=True), rank(())[:1], seconds=None
+    ),  # rank 1 ended during the inspection
 )

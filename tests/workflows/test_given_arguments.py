@@ -106,11 +106,14 @@ def test_roots_are_compared_within_the_default_group_alone(tmp_path: Path, frame
     assert roots(tmp_path, "rank - rank % 2, mine") == []
 
 
-def test_nothing_is_said_while_a_rank_waits_elsewhere(tmp_path: Path) -> None:
+def test_the_roots_of_the_ranks_in_a_broadcast_are_known_while_another_waits_behind_it(tmp_path: Path) -> None:
+    """Not where others are in a second call with a root, nor while one is in no call."""
     elsewhere = rank((IN_BROADCAST, Frame(file=str(tmp_path / "train.py"), line=9, function="main")))
     reduces = rank((replace(IN_BROADCAST, function="all_reduce"), *elsewhere[0].main.frames[1:]))
-    assert roots(tmp_path, "src=rank") == [0, 1, 2]
-    assert roots(tmp_path, "src=rank", others=(reduces,)) == []
+    sleeps = rank(elsewhere[0].main.frames[1:], system_call="clock_nanosleep")
+    assert roots(tmp_path, "src=rank", others=(reduces,)) == [0, 1, 2]
+    assert roots(tmp_path, "src=rank", others=(elsewhere,)) == []
+    assert roots(tmp_path, "src=rank", others=(sleeps,)) == []
 
 
 def test_the_arguments_of_torchs_function_tell_what_the_source_does_not(

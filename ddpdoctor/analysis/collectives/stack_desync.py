@@ -25,13 +25,15 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
-from ddpdoctor.evidence.stacks import LoopTurn, Stacks
+from ddpdoctor.evidence.stacks import GivenRoot, LoopTurn, Stacks
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 # ranks that stand so have come to one point of the program by different ways
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 _MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
+# out of these a rank may come while another still waits: who is past them may have called them
+_LETS_OUT = re.compile(r"(?:broadcast|gather|reduce|scatter)(?:_object|_object_list|_multigpu)?$")
 _BEHIND_CALLS = frozenset({Activity.COLLECTIVE, Activity.DEVICE})
 _NOT_RECORDED = (NEW_GROUP, "monitored_barrier")  # by flight recorders
 HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
@@ -93,6 +95,7 @@ def derive(
     code: SourceCode | None,
     size: JobSize | None,
     turns: PerRank[LoopTurn] | None = None,
+    roots: PerRank[GivenRoot] | None = None,
 ) -> StackDesync:
     """The two sides, where every rank waits in a collective, none moves, and the source tells how their ways parted.
 
@@ -133,6 +136,9 @@ def derive(
     past = {Relation.PAST: minority, Relation.WITHIN: majority}.get(comparison.relation, ())
     if past and not _holds_all(by_rank[past[0]]):
         raise SkipCheck("the ranks in the loop may have been in the call behind it before, and have gone on")
+    inside = {Relation.PAST: majority, Relation.WITHIN: minority}.get(comparison.relation, ())
+    if any(_LETS_OUT.match(by_rank[rank].operation) for rank in inside) and not _have_one_root(inside, roots):
+        raise SkipCheck("the ranks that have gone on may have been in the call in which the others wait")
     if cause is Cause.LEFT and votes.tied and comparison.again:
         cause, minority, majority = (
             Cause.EXTRA,
@@ -308,6 +314,11 @@ def _together(one: RankActivity, other: RankActivity, comparison: Comparison) ->
         return True
     in_a_step = {one.operation, other.operation} <= {FORWARD, BACKWARD}
     return in_a_step and comparison.relation not in _APART and comparison.loop is None
+
+
+def _have_one_root(ranks: Sequence[int], roots: PerRank[GivenRoot] | None) -> bool:
+    known = {entry.rank: entry.value.root for entry in roots or ()}
+    return len({known.get(rank) for rank in ranks}) == 1 and {*ranks} <= {*known}
 
 
 def _holds_all(activity: RankActivity) -> bool:

@@ -12,7 +12,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
-from ddpdoctor.evidence.stacks import CountedLoop, LoopTurn
+from ddpdoctor.evidence.stacks import CountedLoop, GivenRoot, LoopTurn
 from ddpdoctor.source.context import source_of
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
@@ -56,6 +56,34 @@ def test_of_two_ranks_none_has_left_its_loop_where_an_outer_loop_leads_back_to_i
     gathers = stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "all_gather_object"), user=(95, "train_step"))
     first, *_ = diagnose(hang(rank(gathers), rank(), facts=(SourceCode(places=places),))).findings
     assert (first.code, first.ranks) == (code, blamed)
+
+
+@pytest.mark.parametrize(
+    ("waits_in", "roots", "said"),
+    [
+        ("all_gather", (), {"DDP306": (1,)}),
+        ("gather", (), {}),
+        ("gather", (0, 0), {"DDP306": (1,)}),
+        ("gather", (0, 2), {"DDP304": (0, 2)}),
+        ("broadcast", (0,), {}),
+    ],
+)
+def test_a_rank_past_a_gather_has_left_no_loop_unless_the_others_wait_for_one_root(
+    waits_in: str, roots: tuple[int, ...], said: dict[str, tuple[int, ...]]
+) -> None:
+    """One that sends to the root comes out of the call while others may still wait there, each for a root of its own."""
+    at = Frame(file=SCRIPT, line=61, function="train_step")
+    places = (
+        CodePlace(file=SCRIPT, line=61, function="train_step", loops=(Loop(line=55, head="for images in loader"),)),
+        CodePlace(file=SCRIPT, line=95, function="train_step"),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+    waits = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 4300, waits_in)))
+    past = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step")))
+    given = [(GivenRoot(op=waits_in, root=root, place=at),) for root in roots] + [()] * (2 - len(roots))
+    evidence = hang((*waits, *given[0]), past, (*waits, *given[1]), facts=(SourceCode(places=places),), seconds=None)
+    found = {finding.code: finding.ranks for finding in diagnose(evidence).findings}
+    assert found == said
 
 
 @pytest.mark.parametrize(
