@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import itertools
 import pkgutil
 import traceback
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
@@ -15,15 +16,14 @@ from typing import Any, Protocol, TypeVar
 
 from ddpdoctor import analysis, checks
 from ddpdoctor.analysis.crashes.end_request import as_requested, by_request_alone
-from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, ErrorTable
-from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failures, who
+from ddpdoctor.analysis.crashes.error_patterns import ErrorTable
+from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failures
 from ddpdoctor.analysis.hangs.rank_activity import Activities
-from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
 from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.evidence.ranks import JobSize
-from ddpdoctor.messages.activities import lines
 from ddpdoctor.messages.known_errors import known_errors
+from ddpdoctor.messages.unexplained import calls_not_kept, lost_peers, unexplained_failure, unexplained_stall
 from ddpdoctor.model import (
     Crashed,
     Finding,
@@ -34,14 +34,9 @@ from ddpdoctor.model import (
     Severity,
     SkipCheck,
     Skipped,
-    absent_ranks,
-    group_ranges,
-    group_ranks,
 )
 
 T = TypeVar("T")
-
-SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +57,25 @@ class _Absent(Exception):  # noqa: N818 - carries a reason, is never shown
         self.tried = tried
 
 
-def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collection[str] = ()) -> Report:
+def diagnose(
+    evidence: Evidence,
+    *,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    judged: Iterable[Sequence[Outcome]] = (),
+) -> Report:
     """The report of every rule over `evidence`; with `select` only of these codes, with `ignore` without those.
 
     A prefix such as `DDP3` stands for its family. Findings come root cause first; a finding whose code another's rule
-    `explains` carries that code in `explained_by` and comes after it.
+    `explains` carries that code in `explained_by` and comes after it. A rule that `outcomes_about` has asked about the parts
+    of the evidence is not asked again: its outcomes, part by part, are `judged`.
     """
     evidence = as_requested(evidence)
     resolver = _Resolver(evidence)
+    known = _of_all_parts(judged)
     outcomes = tuple(
-        _run(check, resolver)
-        for check in all_checks()
-        if (not select or _matches(check.rule.code, select)) and not _matches(check.rule.code, ignore)
+        known[check.rule.code] if check.rule.code in known else _run(check, resolver)
+        for check in _asked_for(select, ignore)
     )
     findings = [finding for outcome in outcomes if isinstance(outcome, Ran) for finding in outcome.findings]
     if evidence.about_job:
@@ -89,85 +91,65 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
     failures: Failures | None = resolver(Failures | None)
     # of a job that hangs, or that somebody ended while it ran, the log is no verdict
     logged = evidence.one(Stall) is None and not by_request_alone(evidence)
-    open_ = [*_unexplained_failure(failures, explained=report.explained)] if failures is not None and logged else []
+    open_ = [*unexplained_failure(failures, explained=report.explained)] if failures is not None and logged else []
     if not report.explained:
         graph: WaitForGraph | None = resolver(WaitForGraph | None)
-        unexplained = _unexplained(evidence, resolver(Activities | None))
-        open_ = [*unexplained, *_not_kept(graph), *_lost(evidence, failures), *open_]
+        stalled = unexplained_stall(evidence, resolver(Activities | None))
+        open_ = [*stalled, *calls_not_kept(graph), *lost_peers(evidence, failures), *open_]
     return replace(report, undecided=(*report.undecided, *open_))
 
 
-def _unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]:
-    """`the log shows a failure that no rule explains; the first line of it, of rank 3 at 09:31:44 (line 120): ...`.
+def outcomes_about(
+    kind: type, evidence: Evidence, *, select: Collection[str] = (), ignore: Collection[str] = ()
+) -> tuple[Outcome, ...]:
+    """The outcomes of the rules that look at facts of this kind, over a part of the evidence: see `diagnose`."""
+    resolver = _Resolver(evidence)
+    return tuple(_run(check, resolver) for check in _asked_for(select, ignore) if kind in _read_by(check.inputs))
 
-    Of a job that failed, by its log, where nothing that is a finding explains it.
+
+def _asked_for(select: Collection[str], ignore: Collection[str]) -> Iterator[Check]:
+    for check in all_checks():
+        if (not select or _matches(check.rule.code, select)) and not _matches(check.rule.code, ignore):
+            yield check
+
+
+def _of_all_parts(judged: Iterable[Sequence[Outcome]]) -> dict[str, Outcome]:
+    """One outcome of each rule, by its code: it crashed where it crashed in one part, and ran where it ran in one.
+
+    Of two parts whose findings name the same place the first counts.
     """
-    first = failures.first_line
-    if first is None:
-        return
-    at = f" at {first.clock}" if first.clock else ""
-    number = f" (line {first.number})" if first.number else ""
-    who_ = f" of rank {first.rank}" if first.rank is not None else ""
-    why = (
-        "the cause of this failure is not in the log" if explained else "the log shows a failure that no rule explains"
-    )
-    ended = failures.log.ended_by if failures.log is not None else None
-    if ended is not None and not explained and not failures.all:
-        yield (
-            f"the job was ended from outside: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under `ddpdoctor watch`, "
-            "which names the rank and the line while it hangs"
-        )
-        return
-    yield f"{why}; its first line is{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"
+    found: dict[str, list[Outcome]] = {}
+    for outcome in itertools.chain.from_iterable(judged):
+        found.setdefault(outcome.rule.code, []).append(outcome)
+    return {code: _of_parts(outcomes) for code, outcomes in found.items()}
 
 
-def _unexplained(evidence: Evidence, activities: Activities | None) -> Iterator[str]:
-    """Say that no rule explains the stall, and which evidence of which rank is missing.
-
-    `no progress for 12 s; the evidence does not explain it. Missing: stacks of rank 2 (permission denied)`.
-    """
-    stall = evidence.one(Stall)
-    if stall is None or stall.seconds is None:
-        return
-    missing = [
-        f"{noun_of(each.kind)} of rank {each.rank} ({each.reason})"
-        for each in evidence.missing
-        if each.rank is not None
-    ]
-    listed = f". Missing: {', '.join(missing)}" if missing else ""
-    yield f"no progress for {stall.seconds:.0f} s; the evidence does not explain it{listed}"
-    if activities is not None:
-        yield from lines(activities)
+def _of_parts(outcomes: Sequence[Outcome]) -> Outcome:
+    for outcome in outcomes:
+        if isinstance(outcome, Crashed):
+            return outcome
+    ran = [outcome for outcome in outcomes if isinstance(outcome, Ran)]
+    if not ran:
+        return outcomes[0]
+    kept: list[Finding] = []
+    for outcome in ran:
+        named = {where for finding in kept for where in finding.where}
+        kept += [finding for finding in outcome.findings if named.isdisjoint(finding.where)]
+    return Ran(ran[0].rule, tuple(kept))
 
 
-def _not_kept(graph: WaitForGraph | None) -> Iterator[str]:
-    """Say that the flight recorders kept fewer calls than were outstanding."""
-    if graph is not None and graph.reason is Reason.NOT_KEPT:
-        yield (
-            f"the flight recorders of {group_ranks(graph.ranks)} have lost calls that these ranks wait in: their ring buffers "
-            "hold fewer calls than are under way; start the job with TORCH_FR_BUFFER_SIZE=20000"
-        )
-
-
-def _lost(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
-    """Say that ranks lost a peer about which nothing is known: one of those ended first, or their node did.
-
-    Logs alone do not tell how many ranks there are; then the message says that the peer's own error is missing.
-    """
-    if failures is None:
-        return
-    size = evidence.one(JobSize)
-    unknown = absent_ranks(size.ranks, (facts.rank for facts in evidence.ranks)) if size is not None else []
-    if size is not None and unknown and failures.lost:
-        others = group_ranges(unknown)
-        yield (
-            f"{who(failures.lost)} lost a peer, and there is no evidence of {others} of {size.ranks}: add the log or the "
-            f"`watch` case of {others}; if there is none, check that their node is up"
-        )
-    elif failures.log is not None and (
-        secondary := [failure for failure in failures.all if failure.secondary_error in OF_A_PEER]
-    ):
-        yield f"{who(secondary)} failed because of a peer whose own error is not in the log: give the logs of all ranks"
+@cache
+def _read_by(inputs: tuple[Any, ...]) -> frozenset[Any]:
+    """The kinds of evidence that a rule with these inputs looks at, by itself or through what is derived for it."""
+    found: set[Any] = set()
+    pending = [*inputs]
+    while pending:
+        kind = pending.pop()
+        pending += [inner for inner in typing.get_args(kind) if inner is not type(None)]
+        if kind not in found:
+            found.add(kind)
+            pending += inputs_of(kind)
+    return frozenset(found)
 
 
 def derived(evidence: Evidence, kind: type[T]) -> T | None:

@@ -11,7 +11,7 @@ from ddpdoctor import engine
 from ddpdoctor.engine import Check, diagnose
 from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
 from ddpdoctor.evidence.ranks import JobSize
-from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, group_ranks
+from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, Where, group_ranks
 from tests.hangs import hang, rank, stack
 from tests.rank_ends import LOST_PEER, ended, raised
 
@@ -24,6 +24,12 @@ class Pulse:
 @dataclass(frozen=True)
 class Notes:
     text: str
+
+
+@pytest.fixture(autouse=True)
+def _errors_of_all_rules() -> None:
+    """The texts of errors are kept once they are asked for: not those of the few rules that a test has."""
+    engine.error_table()
 
 
 def rule(code: str, *, explains: tuple[str, ...] = (), severity: Severity = Severity.FAIL) -> Rule:
@@ -152,3 +158,41 @@ def test_where_only_ranks_on_other_nodes_can_have_failed_first_it_is_said_whose_
     assert (
         diagnose(ended(raised("disk full"), LOST_PEER, job=(JobSize(ranks=4),))).undecided == ()
     )  # DDP401 explains it
+
+
+def test_parts_of_the_evidence_are_judged_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that looked at one part has looked, one that crashed in one has crashed, and no place is named twice."""
+
+    def named(line: int) -> Finding:
+        return found.finding("here", where=(Where(rank=None, file="a.py", line=line, function="f"),))
+
+    found, gone, broken = rule("DDP101"), rule("DDP102"), rule("DDP103")
+    checks = tuple(Check(each, lambda: iter(()), ()) for each in (found, gone, broken))
+    monkeypatch.setattr(engine, "all_checks", lambda: checks)
+    parts = (
+        (Skipped(found, "nothing here"), Skipped(gone, "none"), Ran(broken, ())),
+        (Ran(found, (named(1), named(1))), Skipped(gone, "none either"), Crashed(broken, "x")),
+        (Ran(found, (named(2), named(1))), Skipped(gone, "none"), Ran(broken, ())),
+    )
+    report = diagnose(Evidence(), judged=parts)
+    assert report.outcomes == (
+        Ran(found, (named(1), named(1), named(2))),
+        Skipped(gone, "none"),
+        Crashed(broken, "x"),
+    )
+
+
+def test_only_rules_about_a_kind_are_asked_about_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_notes(_notes: Notes | None) -> Iterator[Finding]:
+        yield from ()
+
+    def of_pulse(_pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        yield from ()
+
+    checks = tuple(
+        Check(rule(code), function, engine._declared(function))
+        for code, function in (("DDP101", of_notes), ("DDP102", of_pulse))
+    )
+    monkeypatch.setattr(engine, "all_checks", lambda: checks)
+    asked = [each.rule.code for each in engine.outcomes_about(Pulse, two_ranks(60))]
+    assert asked == ["DDP102"]

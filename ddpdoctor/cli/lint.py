@@ -65,7 +65,13 @@ def lint(
             raise typer.Exit(0)
         paths = kept
     known = None if write_baseline is not None else baseline or config.baseline
-    wanted = LintOptions(select=options.select, ignore=options.ignore, config=config, baseline=known)
+    wanted = LintOptions(
+        select=options.select,
+        ignore=options.ignore,
+        config=config,
+        baseline=known,
+        facts=options.case is not None or options.format is Format.HTML,
+    )
     if fix and not diff:
         fixed = fix_all(lambda: lint_paths(paths, wanted).report.findings, unsafe=unsafe_fixes)
         files = f"{len(fixed.after)} file{'' if len(fixed.after) == 1 else 's'}"

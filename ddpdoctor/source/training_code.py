@@ -7,12 +7,14 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode, files_together
+from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.function_facts import FunctionFacts
@@ -32,6 +34,8 @@ from ddpdoctor.source.walk import dotted, walk
 from ddpdoctor.source.washing import Washing
 from ddpdoctor.source.wrapped_models import makers_of_data, makers_of_models
 
+Judge: TypeAlias = Callable[[TrainingCode], "tuple[Outcome, ...]"]
+"""What rules say of a part of the training code."""
 SUFFIXES = (".py", ".ipynb", ".md")
 MOST_LOADED = 400  # files that are read because an import names them, though nobody did
 _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
@@ -51,6 +55,8 @@ class Reading:
 
     code: TrainingCode
     unreadable: tuple[tuple[str, str], ...]
+    judged: tuple[tuple[Outcome, ...], ...] = ()
+    """What rules say of each part of the code, where they were asked; of the code itself only the comments are kept then."""
 
 
 def python_files(paths: Sequence[Path]) -> list[Path]:
@@ -75,8 +81,8 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (top / name for name in files if name.endswith(SUFFIXES))
 
 
-def read_files(files: Sequence[Path]) -> Reading:
-    """The facts about Python files and about the modules beside them that they import."""
+def read_files(files: Sequence[Path], judge: Judge | None = None) -> Reading:
+    """The facts about Python files and about the modules beside them that they import, or what rules say of them."""
     unreadable: list[tuple[str, str]] = []
     sources: dict[str, Source] = {}
     with without_gc():
@@ -86,12 +92,20 @@ def read_files(files: Sequence[Path]) -> Reading:
             if reason:
                 unreadable.append((str(path), reason))
         project = Project(sources=sources, load=_Loader())
-        reading = Reading(facts(project), tuple(unreadable))
+        reading = judged_by(judge, facts(project), tuple(unreadable))
         project.release()
         return reading
 
 
-def read_apart(files: Sequence[Path]) -> Reading:
+def judged_by(judge: Judge | None, code: TrainingCode, unreadable: tuple[tuple[str, str], ...]) -> Reading:
+    """The facts, or what rules say of them."""
+    if judge is None:
+        return Reading(code, unreadable)
+    comments = (Module(file=module.file, remarks=module.remarks) for module in code.modules)
+    return Reading(TrainingCode(modules=tuple(comments)), unreadable, (judge(code),))
+
+
+def read_apart(files: Sequence[Path], judge: Judge | None = None) -> Reading:
     """As `read_files`, of files that neither train on several ranks nor belong to what does: nothing of them is kept."""
     modules: list[Module] = []
     unreadable: list[tuple[str, str]] = []
@@ -100,7 +114,7 @@ def read_apart(files: Sequence[Path]) -> Reading:
             found, reason = _read(path, walked=False)
             modules += [Module(file=source.file, remarks=_remarks(source)) for source in found]
             unreadable += [(str(path), reason)] if reason else []
-    return Reading(TrainingCode(modules=tuple(modules)), tuple(unreadable))
+    return judged_by(judge, TrainingCode(modules=tuple(modules)), tuple(unreadable))
 
 
 def _read(path: Path, *, walked: bool = True) -> tuple[list[Source], str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from ddpdoctor.engine import diagnose
+from ddpdoctor.engine import all_checks, diagnose, outcomes_about
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.model import Finding, Report
+from ddpdoctor.evidence.scripts import ScriptFiles
+from ddpdoctor.evidence.training_code import TrainingCode
+from ddpdoctor.model import Finding, Outcome, Report
 from ddpdoctor.secrets import redact_text
 from ddpdoctor.source.launch_script_files import read_scripts, script_files
 from ddpdoctor.source.notebooks import file_and_cell
@@ -26,7 +29,7 @@ class Linted:
     """What was read, and the report over it."""
 
     evidence: Evidence
-    """The facts, for a case."""
+    """The facts, for a case; of training code only its comments, unless all were asked for."""
     report: Report
     """The findings, without those that a comment, the configuration or the baseline leaves out."""
 
@@ -43,6 +46,8 @@ class LintOptions:
     """The project's configuration."""
     baseline: Path | None = None
     """A file with findings of old code; None where there is none."""
+    facts: bool = False
+    """Keep the facts about training code, for a case or a page: without them rules judge where the code is read."""
 
 
 def lint_paths(paths: Sequence[Path], options: LintOptions | None = None) -> Linted:
@@ -75,7 +80,11 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     wanted = _Wanted(config, paths)
     scripts = read_scripts([(path, own) for path, own in script_files(paths) if own or wanted(path)])
     files = scripts.files if scripts.files.scripts or scripts.files.manifests else None
-    reading = read_training_code([path for path in python_files(paths) if wanted(path)])
+    select, ignore = options.select or config.select, options.ignore or config.ignore
+    judge = None if options.facts else partial(_judged, scripts=files, select=tuple(select), ignore=tuple(ignore))
+    if judge is not None:
+        all_checks()  # before processes are forked, so that each of them has the rules
+    reading = read_training_code([path for path in python_files(paths) if wanted(path)], judge)
     unread = [f"{file} was passed over: {reason}" for file, reason in (*scripts.unreadable, *reading.unreadable)]
     nothing = files is None and not reading.code.modules
     evidence = Evidence(
@@ -86,8 +95,7 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
         if nothing
         else (),
     )
-    select, ignore = options.select or config.select, options.ignore or config.ignore
-    report = diagnose(evidence, select=select, ignore=ignore)
+    report = diagnose(evidence, select=select, ignore=ignore, judged=reading.judged)
     findings = [_redacted(finding) for finding in report.findings]
     remarks = [remark for module in reading.code.modules for remark in module.remarks]
     looked = frozenset(outcome.rule.code for outcome in report.ran)
@@ -99,6 +107,14 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
         kept, known, gone = without_known(kept, options.baseline)
         notes += _of_baseline(options.baseline, known, gone)
     return Linted(evidence, replace(report, findings=tuple(kept), notes=(*report.notes, *notes)))
+
+
+def _judged(
+    code: TrainingCode, scripts: ScriptFiles | None, select: Collection[str], ignore: Collection[str]
+) -> tuple[Outcome, ...]:
+    """What the rules about training code say of a part of it, beside all launch scripts."""
+    facts = tuple(fact for fact in (scripts, code if code.modules else None) if fact is not None)
+    return outcomes_about(TrainingCode, Evidence(job=facts, launched=False), select=select, ignore=ignore)
 
 
 class _Wanted:

@@ -243,7 +243,7 @@ def test_a_package_is_read_once_with_the_modules_that_others_import_of_it(
     monkeypatch.setattr(parallel_reading, "MOST_BYTES", 1)
     read: list[list[Path]] = []
 
-    def reading(files: list[Path]) -> Reading:
+    def reading(files: list[Path], _judge: None) -> Reading:
         read.append(files)
         return read_files(files)
 

@@ -1,0 +1,90 @@
+"""What a report says where no rule explains a failure or a stall: which evidence is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER
+from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.evidence import Evidence, noun_of
+from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.messages.activities import lines
+from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
+
+SHOWN_CHARACTERS = 200
+
+
+def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]:
+    """`the log shows a failure that no rule explains; the first line of it, of rank 3 at 09:31:44 (line 120): ...`.
+
+    Of a job that failed, by its log, where nothing that is a finding explains it.
+    """
+    first = failures.first_line
+    if first is None:
+        return
+    at = f" at {first.clock}" if first.clock else ""
+    number = f" (line {first.number})" if first.number else ""
+    who_ = f" of rank {first.rank}" if first.rank is not None else ""
+    why = (
+        "the cause of this failure is not in the log" if explained else "the log shows a failure that no rule explains"
+    )
+    ended = failures.log.ended_by if failures.log is not None else None
+    if ended is not None and not explained and not failures.all:
+        yield (
+            f"the job was ended from outside: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under `ddpdoctor watch`, "
+            "which names the rank and the line while it hangs"
+        )
+        return
+    yield f"{why}; its first line is{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"
+
+
+def unexplained_stall(evidence: Evidence, activities: Activities | None) -> Iterator[str]:
+    """Say that no rule explains the stall, and which evidence of which rank is missing.
+
+    `no progress for 12 s; the evidence does not explain it. Missing: stacks of rank 2 (permission denied)`.
+    """
+    stall = evidence.one(Stall)
+    if stall is None or stall.seconds is None:
+        return
+    missing = [
+        f"{noun_of(each.kind)} of rank {each.rank} ({each.reason})"
+        for each in evidence.missing
+        if each.rank is not None
+    ]
+    listed = f". Missing: {', '.join(missing)}" if missing else ""
+    yield f"no progress for {stall.seconds:.0f} s; the evidence does not explain it{listed}"
+    if activities is not None:
+        yield from lines(activities)
+
+
+def calls_not_kept(graph: WaitForGraph | None) -> Iterator[str]:
+    """Say that the flight recorders kept fewer calls than were outstanding."""
+    if graph is not None and graph.reason is Reason.NOT_KEPT:
+        yield (
+            f"the flight recorders of {group_ranks(graph.ranks)} have lost calls that these ranks wait in: their ring buffers "
+            "hold fewer calls than are under way; start the job with TORCH_FR_BUFFER_SIZE=20000"
+        )
+
+
+def lost_peers(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
+    """Say that ranks lost a peer about which nothing is known: one of those ended first, or their node did.
+
+    Logs alone do not tell how many ranks there are; then the message says that the peer's own error is missing.
+    """
+    if failures is None:
+        return
+    size = evidence.one(JobSize)
+    unknown = absent_ranks(size.ranks, (facts.rank for facts in evidence.ranks)) if size is not None else []
+    if size is not None and unknown and failures.lost:
+        others = group_ranges(unknown)
+        yield (
+            f"{who(failures.lost)} lost a peer, and there is no evidence of {others} of {size.ranks}: add the log or the "
+            f"`watch` case of {others}; if there is none, check that their node is up"
+        )
+    elif failures.log is not None and (
+        secondary := [failure for failure in failures.all if failure.secondary_error in OF_A_PEER]
+    ):
+        yield f"{who(secondary)} failed because of a peer whose own error is not in the log: give the logs of all ranks"
