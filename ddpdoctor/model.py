@@ -106,6 +106,8 @@ class Fix:
     """What takes its place, as `edit` says."""
     safe: bool = True
     """Whether it cannot change what the program means to do."""
+    also: tuple[Fix, ...] = ()
+    """What else is changed in this file for the same finding; it is counted as one fix with this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
@@ -55,8 +56,15 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             severity=Severity.INFO if in_tests(call.place) else None,
             notes=[*again, f"`{value.text}` comes from {origin.text}"],
             remedy=f'use the local rank in place of `{value.text}`: `int(os.environ["LOCAL_RANK"])`',
-            fix=_fix(call, value, origin),
+            fix=_fix_of_all(found),
         )
+
+
+def _fix_of_all(found: Sequence[tuple[Call, Value, Origin]]) -> Fix | None:
+    """One fix for all places of a function; the first of those that are safe stands for them."""
+    fixes = dict.fromkeys(each for one in found if (each := _fix(*one)) is not None)
+    first = next(iter(sorted(fixes, key=lambda each: not each.safe)), None)
+    return None if first is None else replace(first, also=tuple(each for each in fixes if each != first))
 
 
 def _fix(call: Call, value: Value, origin: Origin) -> Fix | None:
@@ -78,7 +86,7 @@ def _devices(call: Call) -> Iterator[tuple[Value, Origin]]:
     elif call.does == "device":
         given = [call.argument("index", 1), call.argument("type", 0)]
     elif call.does == "wrap-ddp":
-        given = [call.argument("device_ids", 1)]
+        given = [call.argument("device_ids", 1), call.argument("output_device", 2)]
     elif call.does == "wrap-fsdp":
         given = [call.argument("device_id")]
     else:

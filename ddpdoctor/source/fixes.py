@@ -21,6 +21,7 @@ _LAUNCH = re.compile(
     r"(?:\S{0,200}/)?python[\d.]{0,8}(?:[ \t]{1,20}-[a-zA-Z]{1,8}){0,5}?[ \t]{1,20}-m[ \t]{1,20}"
     r"torch\.distributed\.launch\b"
 )
+_ENDS_A_COMMAND = re.compile(r"[;|&\n]")
 _USE_ENV = re.compile(r"[ \t]{1,40}--use[_-]env\b")
 _LINE_OF_COMMA = re.compile(r"[ \t]{0,200}\r?\n")
 _BEFORE_CODE = re.compile(r"[ \t]{0,200}(?=[^\s#])")
@@ -102,11 +103,17 @@ def _with_torchrun(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
         while end < min(len(lines), at + MOST_LINES_OF_A_COMMAND) - 1 and lines[end].rstrip("\r\n").endswith("\\"):
             end += 1
         command = "".join(lines[at : end + 1])
-        changed = _USE_ENV.sub("", _LAUNCH.sub("torchrun", command))
+        changed = _USE_ENV.sub("", _LAUNCH.sub(_torchrun, command))
         if changed != command and _LAUNCH.search(command):
             lines[at : end + 1] = [changed, *[""] * (end - at)]
             made.append(fix)
     return "".join(lines), made
+
+
+def _torchrun(launch: re.Match[str]) -> str:
+    """`torchrun` in place of the old launcher; what echo and printf show stays."""
+    before = _ENDS_A_COMMAND.split(launch.string[: launch.start()])[-1].split()
+    return launch[0] if before[:1] in (["echo"], ["printf"]) else "torchrun"
 
 
 class _Program:
@@ -187,15 +194,18 @@ class _Program:
         return len(line.encode()[: (fix.column or 1) - 1].decode(errors="ignore"))
 
     def _call(self, fix: Fix) -> tuple[libcst.Call, CodeRange] | None:
+        return max(self._calls(fix), key=lambda each: self._span(each[1])[1], default=None)
+
+    def _calls(self, fix: Fix) -> list[tuple[libcst.Call, CodeRange]]:
+        """All calls that begin where a fix stands: `Net().to(device)` is two."""
         import libcst
 
         column = self._column(fix)
-        found = [
+        return [
             (node, place)
             for node, place in self.nodes
             if isinstance(node, libcst.Call) and (place.start.line, place.start.column) == (fix.line, column)
         ]
-        return max(found, key=lambda each: self._span(each[1])[1], default=None)
 
     def _add_argument(self, fix: Fix) -> Iterator[_Change]:
         found = self._call(fix)
@@ -269,12 +279,13 @@ class _Program:
         return next(self._span(place)[0] for each, place in self.nodes if each is node)
 
     def _replace_argument(self, fix: Fix) -> Iterator[_Change]:
-        found = self._call(fix)
-        if found is None:
-            return
-        inside = self._span(found[1])
-        for start, end in self._expressions(fix.old, inside):
-            yield _Change(start, end, fix.new)
+        """Of the calls that begin in one place, `Net(rank).to(rank)`, the longest that has the argument itself."""
+        for node, _ in sorted(self._calls(fix), key=lambda each: self._span(each[1]), reverse=True):
+            given = [id(each.value) for each in node.args]
+            spans = [self._span(place) for each, place in self.nodes if id(each) in given]
+            if same := [(start, end) for start, end in spans if self.text[start:end] == fix.old]:
+                yield from (_Change(start, end, fix.new) for start, end in same)
+                return
 
     def _expressions(self, code: str, inside: tuple[int, int]) -> list[tuple[int, int]]:
         """The places of an expression within a part of the text, the name of an argument left out."""

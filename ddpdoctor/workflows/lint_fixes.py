@@ -119,8 +119,8 @@ def _by_file(findings: Iterable[Finding], *, unsafe: bool) -> dict[str, list[Fix
     for finding in findings:
         if finding.fix is not None and _fixable(finding, unsafe=unsafe):
             fixes = wanted.setdefault(notebooks.file_and_cell(finding.fix.file)[0], [])
-            if finding.fix not in fixes:
-                fixes.append(finding.fix)
+            more = (each for each in finding.fix.also if each.safe or unsafe)
+            fixes += [each for each in (finding.fix, *more) if each not in fixes]
     return wanted
 
 
@@ -144,7 +144,7 @@ def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
     if write:
         _write(file, new)
     done.after[str(file)] = new
-    done.count += len(made)
+    done.count += len({*made} - {each for fix in fixes for each in fix.also})
     return len(made)
 
 

@@ -239,6 +239,36 @@ def test_a_device_is_corrected_wherever_the_rank_is_taken_for_it(tmp_path: Path)
     )
 
 
+def test_all_places_of_a_rank_are_one_fix_that_is_announced_and_shown(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "train.py"
+    wrapped = "DDP(Net(rank).to(rank), device_ids=[rank], output_device=rank)"
+    before = GOOD.replace("set_device(local_rank)", f"set_device(rank)\n    other = {wrapped}")
+    file.write_text(before)
+    local = 'int(os.environ["LOCAL_RANK"])'
+    after = f"DDP(Net(rank).to({local}), device_ids=[{local}], output_device={local})"
+
+    cli.run(["lint", str(file), "--select", "DDP720"])
+    assert "note: 1 fix with --fix\n" in capfd.readouterr().out
+    cli.run(["lint", str(file), "--diff", "--select", "DDP720"])
+    assert after in capfd.readouterr().out
+
+    cli.run(["lint", str(file), "--fix", "--select", "DDP720"])
+    assert "note: 1 fix made in 1 file\n" in capfd.readouterr().out
+    assert file.read_text() == before.replace("set_device(rank)", f"set_device({local})").replace(wrapped, after)
+
+
+def test_what_a_script_prints_stays(tmp_path: Path) -> None:
+    file = tmp_path / "job.sh"
+    old, shown = "python -m torch.distributed.launch", "echo 'python -m torch.distributed.launch a.py'"
+    file.write_text(f"{old} --use_env a.py && {shown}\n")
+
+    cli.run(["lint", str(file), "--fix"])
+
+    assert file.read_text() == f"torchrun a.py && {shown}\n"
+
+
 def test_groups_of_processes_that_are_spawned_are_not_ended_where_the_program_ends(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     text = sick("DDP724").replace("def main():\n", "def main(index):\n")
