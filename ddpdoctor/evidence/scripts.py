@@ -68,6 +68,8 @@ class Script:
     """The variables that it sets, in order."""
     commands: tuple[Command, ...] = ()
     """The commands that it runs, in order; those that only print are left out."""
+    submitted: tuple[Script, ...] = ()
+    """The batch scripts in it, `sbatch <<EOF` and `sbatch --wrap`; their lines are those of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

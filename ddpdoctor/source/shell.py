@@ -20,6 +20,7 @@ from ddpdoctor.evidence.scripts import Command, Script, Setting
 from ddpdoctor.source.batch_options import BATCH_SHELL, batch_options, of_the_batch_shell
 from ddpdoctor.source.here_documents import document_text, here_document, written_file
 from ddpdoctor.source.shell_words import Outer, Variables, text_of, unquoted, words_of
+from ddpdoctor.source.submitted_scripts import as_comment, submits, wrapped
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -96,19 +97,7 @@ def read_script(path: str, text: str, other: Callable[[str], str | None] = lambd
     """
     root = parsed_shell(text)
     reader = _Reader(other=other)
-    comments = [(_text(node), node.start_point[0] + 1) for node in root.named_children if node.type == "comment"]
-    scheduler, options = batch_options(comments)
-    if scheduler == "Slurm":
-        reader.variables.known.update(of_the_batch_shell(options))
-    reader.run(root)
-    reader.uncalled()
-    return Script(
-        path=path,
-        scheduler=scheduler,
-        options=options,
-        variables=tuple(reader.settings),
-        commands=tuple(reader.commands),
-    )
+    return reader.script(path, root)
 
 
 def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setting, ...]]:
@@ -156,6 +145,38 @@ class _Reader:
     """The texts of the scripts that this one writes itself, `cat > run.sh <<EOF`, by their names as written."""
     called_in: int = 0
     """The line that runs the other script that is being read; 0 in the script itself."""
+    submitted: list[tuple[_Reader, str, str]] = field(default_factory=list)
+    """The batch scripts in this one: the reader, the text, and the options of sbatch as a comment of it."""
+
+    def script(self, path: str, root: Node, asked: str = "") -> Script:
+        """All of a script, with the batch scripts in it; `asked` are options that its caller gave, as a comment."""
+        comments = [(_text(node), self._line(node)) for node in root.named_children if node.type == "comment"]
+        scheduler, options = batch_options([*comments, (asked, self.first_line)] if asked else comments)
+        if scheduler == "Slurm":
+            self.variables.known.update(of_the_batch_shell(options))
+        self.run(root)
+        self.uncalled()
+        inner: list[Script] = []
+        for reader, text, of_sbatch in self.submitted:
+            with contextlib.suppress(ShellUnreadable):
+                inner.append(reader.script(path, parsed_shell(text), of_sbatch))
+        return Script(
+            path=path,
+            scheduler=scheduler,
+            options=options,
+            variables=tuple(self.settings),
+            commands=tuple(self.commands),
+            submitted=tuple(inner),
+        )
+
+    def _submit(self, words: Sequence[str], line: int, text: str) -> None:
+        """Keep a text that `sbatch` runs as a job; it has the variables of this script, too."""
+        self.read[0] += len(text)
+        if self.called_in or self.within or self.texts >= MOST_TEXTS or self.read[0] > MOST_CHARACTERS:
+            return
+        known = [replace(each, elsewhere=True) for each in self.settings if not each.conditional]
+        reader = _Reader(first_line=line, settings=known, texts=self.texts + 1, read=self.read)
+        self.submitted.append((reader, text, as_comment(words)))
 
     def run(self, node: Node) -> None:
         """One statement with all below it; what is nested too deeply is left out."""
@@ -238,7 +259,10 @@ class _Reader:
                 document = here_document(node)
                 if document is not None and (name := written_file(words, node, self.variables)):
                     self.written[name.removeprefix("./")] = document_text(document, self.variables)
-                if document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
+                if document is not None and submits(words):
+                    line = self.first_line + int(document.start_point[0])
+                    self._submit(words, line, document_text(document, self.variables))
+                elif document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
                     self._shell([word for word in words if word not in {*_SHELLS, "-s", "-"}], document, document)
                 else:
                     self._command(child, more)
@@ -258,6 +282,8 @@ class _Reader:
             if child.type == "variable_assignment":
                 self._assign(child, only_for_command=bool(words))
         self.hand_over(words, self._line(node))
+        if submits(words) and (text := wrapped(words)):
+            self._submit(words, self._line(node), text)
         if words and not self._defined(words, self._line(node)) and not self._other_script(words, self._line(node)):
             arguments = [child for child in node.named_children if child.type in _WORDS]
             if not self._text_for_a_shell(words, arguments) and words[0] not in _PRINTS:

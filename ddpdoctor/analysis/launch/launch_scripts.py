@@ -371,7 +371,8 @@ def derive(files: ScriptFiles) -> LaunchScripts:
                 torchruns=tuple(_torchruns(script.commands)),
                 programs=tuple(programs.get(script.path, ())),
             )
-            for script in files.scripts
+            for outer in files.scripts
+            for script in (outer, *_submitted(outer))
         ),
         manifests=tuple(
             Pods(
@@ -382,6 +383,13 @@ def derive(files: ScriptFiles) -> LaunchScripts:
         ),
         names=files.names,
     )
+
+
+def _submitted(script: Script) -> Iterator[Script]:
+    """The batch scripts in a script, and those in them."""
+    for inner in script.submitted:
+        yield inner
+        yield from _submitted(inner)
 
 
 def place(path: str, line: int) -> Where:
