@@ -75,7 +75,7 @@ def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
             )
         inner = graph.functions.get(call.target)
         for save in inner.calls if inner is not None else ():
-            own = rank_guard(save.guards) or guard
+            own = (_of_one_rank(inner, save) if inner is not None else None) or guard
             if (
                 save.does == "save"
                 and own is not None
@@ -83,6 +83,15 @@ def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
                 and not _meets(graph, inner, save.order, _END)
             ):
                 yield _Save(call, save, _path_of_all(inner, save, 1), own)
+
+
+def _of_one_rank(function: Function, save: Call) -> Guard | None:
+    """The test that picks one rank for a save: around it, or one that sent the other ranks out of the function before.
+
+    A decorator may make all ranks wait behind the function.
+    """
+    left = (one for one in save.guards if one.form == "after" and one.by_rank and one.of_rank == "first")
+    return rank_guard(save.guards) or (None if function.decorators else next(left, None))
 
 
 def _moved(function: Function, save: Call) -> Call | None:
