@@ -421,7 +421,11 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
             made = values.where(node, at.scope)
             return (Origin(kind=Kind.WRAPPED, text=dotted(node.args[first]), made=made, note="prepared"),)
         return tuple(_by_framework(origin) for origin in found)
-    if what.target is None or what.target.is_class:
+    if what.target is None:
+        pair = names.RANK_AND_SIZE.get(what.name.rpartition(".")[2], ())
+        text = f"{dotted(node.func)}()"
+        return (Origin(kind=pair[first], text=text),) if 0 <= first < len(pair) and len(index) == 1 else None
+    if what.target.is_class:
         return None
     target = what.target
     context = values.entered_by(target, node, at)
@@ -429,8 +433,9 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
 
 
 def _part_of_tuple(values: Values, target: Scope, first: int) -> Origins | None:
-    """What a function that returns tuples gives at a position; None where it returns none."""
-    tuples = [(value, order, block) for value, order, block in alive(values, target) if isinstance(value, ast.Tuple)]
+    """What a function that returns tuples gives at a position, or one that `with` enters and that yields them; else None."""
+    given = target.yields if target.generator else alive(values, target)
+    tuples = [(value, order, block) for value, order, block in given if isinstance(value, ast.Tuple)]
     if not tuples or first < 0:
         return None
     return joined(

@@ -314,6 +314,9 @@ RANK_CALLS = {
 }
 """Names of functions and methods that return it, where they are not at hand."""
 
+RANK_AND_SIZE = {"get_dist_info": (Kind.GLOBAL_RANK, Kind.WORLD_SIZE)}
+"""Names of functions of frameworks, and of programs that took them over, that return the global rank and the world size."""
+
 RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on_local_main_process", "master_only",
                    "rank_zero_first", "main_process", "only_on_rank_zero", "one_rank_only",
                    "main_rank_only", "rank0_only")  # fmt: skip

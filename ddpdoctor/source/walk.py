@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ddpdoctor.source.divisions import divided
 from ddpdoctor.source.match_cases import as_comparison
@@ -14,6 +14,7 @@ _CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", 
 _MOST_ENTERED = (
     20  # contexts of one block that `enter_context` opens: generated code has thousands, each within the last
 )
+_MOST_LAMBDAS = 3  # within each other
 _SHUFFLES = frozenset({"random.shuffle", "np.random.shuffle", "numpy.random.shuffle"})
 
 
@@ -52,6 +53,8 @@ class _Walker:
         self.scope: Scope
         self.block: Block
         self.order = 0
+        self.lambdas = 0
+        """How many lambdas stand around what is looked at."""
         self.entered: dict[Block, str] = {}
         """By the block of a context that `enter_context` opened, the name of its stack."""
         self.statements: dict[type[ast.stmt], Callable[..., None]] = {
@@ -155,7 +158,7 @@ class _Walker:
             elif kind in {ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp}:
                 self._comprehension(at)
             elif kind is ast.Lambda:
-                continue
+                self._lambda(at, f"<lambda {at.lineno}:{at.col_offset}>")  # type: ignore[arg-type, attr-defined]
             elif kind is ast.Subscript:
                 pending.append(at.value)  # type: ignore[attr-defined]
                 pending.append(at.slice)  # type: ignore[attr-defined]
@@ -303,12 +306,16 @@ class _Walker:
                     self.define(item, Definition(order, self.block, value, form, index, line=target.lineno))
 
     def assign(self, node: ast.Assign) -> None:
+        if self._names_a_lambda(node.targets, node.value):
+            return
         self.value(node.value)
         for target in node.targets:
             self.target(target, node.value, "assign")
         self._enter_context(node.value)
 
     def annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is not None and self._names_a_lambda([node.target], node.value):
+            return
         self.value(node.value)
         if isinstance(node.target, ast.Name):
             self.scope.fields.append(node.target.id)
@@ -520,6 +527,23 @@ class _Walker:
             here = Definition(self.order, self.block, None, "def", line=node.lineno)
             self.define(node.name, here)
         self._scope(scope, node.body)
+
+    def _names_a_lambda(self, targets: Sequence[ast.expr], value: ast.expr) -> bool:
+        """Whether `make = lambda data: DataLoader(data)` was taken for the `def` that it stands for: it is the only one."""
+        name = targets[0].id if isinstance(targets[0], ast.Name) else ""
+        only = len(targets) == 1 and self.block is self.scope.root and name not in self.scope.definitions
+        return only and isinstance(value, ast.Lambda) and bool(name) and self._lambda(value, name)
+
+    def _lambda(self, node: ast.Lambda, name: str) -> bool:
+        """A lambda that calls something is a function with one `return`; False where it calls nothing."""
+        if self.lambdas == _MOST_LAMBDAS or not any(isinstance(each, ast.Call) for each in ast.walk(node.body)):
+            return False
+        gives = ast.copy_location(ast.Return(node.body), node)
+        function = ast.FunctionDef(name=name, args=node.args, body=[gives], decorator_list=[])
+        self.lambdas += 1
+        self.function(ast.copy_location(function, node))
+        self.lambdas -= 1
+        return True
 
     def class_(self, node: ast.ClassDef) -> None:
         for each in (*node.decorator_list, *node.bases):
