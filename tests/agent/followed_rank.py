@@ -25,7 +25,7 @@ class Wrapper(DistributedDataParallel):
     def __init__(self, module: nn.Module) -> None:
         nn.Module.__init__(self)
         self.module = module
-        self.require_backward_grad_sync = True
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
 
     def forward(self, batch: Tensor) -> Any:
         return self.module(batch)

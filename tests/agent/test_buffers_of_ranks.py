@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import torch
 from torch import nn
 
 from ddpdoctor.agent.inside.buffer_writes import BufferWrites
 from ddpdoctor.agent.inside.ddp_models import Models, WrappedModel
+from ddpdoctor.agent.inside.schema.training_trace import Step
+from tests.agent.followed_rank import FollowedRank
 
 
 def test_writes_by_operations_and_replaced_buffers_are_counted_for_each_buffer() -> None:
@@ -45,3 +50,22 @@ def test_a_model_that_is_wrapped_again_keeps_its_prefix_and_takes_over_what_the_
     model = models.of(net)
     assert model is not None
     assert (model.prefix, model.broadcasts_buffers) == ("model2:", False)
+
+
+@pytest.mark.parametrize("broadcasts", [True, False])
+def test_buffers_are_compared_where_the_wrapper_has_just_made_them_equal(tmp_path: Path, *, broadcasts: bool) -> None:
+    """After a forward under `no_grad` in training mode DDP does not broadcast before the next one."""
+    followed = FollowedRank(tmp_path, nn.BatchNorm1d(4))
+    followed.model.require_forward_param_sync = broadcasts
+    followed.step(torch.optim.SGD(followed.model.parameters(), lr=0.1), torch.randn(8, 4))
+    [step] = followed.written(Step)
+    assert bool(step.buffers) is broadcasts
+
+
+def test_buffers_in_a_forward_past_the_wrapper_are_not_compared_where_others_go_through_it(tmp_path: Path) -> None:
+    followed = FollowedRank(tmp_path, nn.BatchNorm1d(4))
+    optimizer = torch.optim.SGD(followed.model.parameters(), lr=0.1)
+    followed.step(optimizer, torch.randn(8, 4))
+    followed.model.module(torch.randn(8, 4))  # the first forward of the second step
+    followed.step(optimizer, torch.randn(8, 4))
+    assert [bool(step.buffers) for step in followed.written(Step)] == [True, False]

@@ -35,7 +35,8 @@ class WrappedModel:
     """One wrapped model. `reduced` holds the ids of the parameters whose gradients DDP reduces.
 
     `bypassed` is the user's line that called the module and not its wrapper, where nothing called the wrapper since the last
-    step with its gradients.
+    step with its gradients. `skips_broadcast` is whether its wrapper makes other forwards begin with equal buffers, and not this
+    one: it is called without the wrapper, or after a forward through the wrapper that nothing was to be reduced of.
     """
 
     def __init__(self, ddp: nn.Module, prefix: str, changes: ModeChanges | None = None) -> None:
@@ -51,6 +52,10 @@ class WrappedModel:
         self._frozen = {prefix + name for name, p in module.named_parameters() if not p.requires_grad}
         self.reduced = {id(p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored}
         self.bypassed: SourceLine | None = None
+        self.skips_broadcast = False
+        self._broadcasts: bool | None = (
+            None  # in the forward of the wrapper that is under way; None before its first one
+        )
         self._wrapper_called = False
         self._stepped = False
         self._modes = TrainingModes(changes)
@@ -77,8 +82,18 @@ class WrappedModel:
         self._modes.forget()
         self._listing.forget()
 
-    def forward(self, *, wrapper: bool) -> None:
-        """Its wrapper's forward begins, or its own: it is in training."""
+    def wrapper_forward(self, *, broadcasts: bool) -> None:
+        """Its wrapper's forward begins in training, and copies rank 0's buffers to all ranks first or does not."""
+        self._broadcasts = broadcasts
+        self._forward(wrapper=True)
+
+    def forward(self) -> None:
+        """Its own forward begins in training, called by its wrapper or by the user."""
+        self.skips_broadcast = self._broadcasts is False
+        self._broadcasts = None if self._broadcasts is None else False
+        self._forward(wrapper=False)
+
+    def _forward(self, *, wrapper: bool) -> None:
         self._kept = self._module()
         if self._stepped:
             self._stepped = self._wrapper_called = False

@@ -198,7 +198,7 @@ class StepTracker:
                 input=self._digests.of_inputs(inputs) if before.input is None else before.input,
             )
 
-    def _forward_of(self, ddp: nn.Module) -> WrappedModel | None:
+    def _forward_of(self, ddp: Any) -> WrappedModel | None:  # noqa: ANN401
         """Count a forward of this wrapper, and return its model."""
         if not self._open:
             self._begin_window()
@@ -206,7 +206,7 @@ class StepTracker:
         if model is not None:
             if self._double_wraps.line is not None:
                 self._double_wraps.forward(ddp)
-            model.forward(wrapper=True)
+            model.wrapper_forward(broadcasts=self._audited and ddp.require_forward_param_sync)
         self._counts.forward()
         self._batches.trained()
         self._wrapped_forwards += 1
@@ -241,12 +241,12 @@ class StepTracker:
                 self._begin_window()
             if (model := self._models.of(module)) is None:
                 return
-            model.forward(wrapper=False)
+            model.forward()
             if self._probe.every:
                 self._run_probe(module, inputs)
             if self._audited and model.prefix not in self._window.models_run:
                 self._window.models_run.add(model.prefix)
-                if not (buffers := model.buffers()):
+                if model.skips_broadcast or not (buffers := model.buffers()):
                     return
                 with self._budget:
                     self._window.buffers |= self._digests.by_name(buffers, "buffers")
