@@ -57,7 +57,7 @@ from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.training_trace import OverflowSeen, StepSeen, Track
-from ddpdoctor.model import SkipCheck
+from ddpdoctor.model import SkipCheck, group_ranks
 
 ByRank = dict[int, StepSeen]
 StepKey = tuple[int, int, int]
@@ -69,6 +69,10 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     methods = {track.method for track in by_rank.values()}
     if len(methods) > 1:
         raise SkipCheck("some ranks have the package xxhash and some do not: install it on all ranks or on none")
+    if idle := _without_an_optimizer(by_rank):
+        raise SkipCheck(
+            f"no model is wrapped, and {group_ranks(idle)} never stepped an optimizer: the others train for them"
+        )
     steps = aligned(by_rank)
     averaged = averages_weights(by_rank, steps)
     compared = comparable(by_rank, steps) if averaged else _with_left_out(by_rank)
@@ -92,6 +96,14 @@ def derive(tracks: PerRank[Track]) -> Divergences:
         world_size=len(by_rank),
         found=tuple(_first_of_each(found)),
     )
+
+
+def _without_an_optimizer(tracks: Mapping[int, Track]) -> tuple[int, ...]:
+    """The ranks that made no step from first to last, where others did and nothing is wrapped: actors beside a learner."""
+    if any(track.wrap_lines or track.start for track in tracks.values()):
+        return ()
+    idle = tuple(rank for rank, track in sorted(tracks.items()) if track.steps_made == 0)
+    return idle if len(idle) < len(tracks) else ()
 
 
 def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:

@@ -434,3 +434,21 @@ def test_the_same_modules_in_evaluation_mode_everywhere_are_no_finding() -> None
     everywhere = dict.fromkeys(range(3), "bn")
     assert found(in_modes(everywhere, everywhere)) == []
     assert found(in_modes({}, everywhere)) == []
+
+
+ACTORS = {"steps_made": [4, 0, 0]}
+
+
+def _only_rank_0_steps(rank: int, step: int) -> dict[str, Any]:
+    return {} if rank == 0 else {"step": 0}
+
+
+def test_actors_that_never_step_beside_a_learner_are_no_finding_and_the_reason_is_given() -> None:
+    job = job_of(_only_rank_0_steps, start=[None] * 3, **ACTORS)
+    report = diagnose(job)
+    assert not report.findings
+    assert any("ranks 1-2 never stepped an optimizer" in str(one) for one in report.skipped)
+
+
+def test_a_rank_that_never_steps_its_wrapped_model_is_named() -> None:
+    assert found(_only_rank_0_steps, **ACTORS)
