@@ -11,7 +11,7 @@ from tests.simulated_jobs.dumps import dumps_of
 from tests.simulated_jobs.execution import Execution
 from tests.simulated_jobs.faults import Disturbance, Programs, of, place_of
 from tests.simulated_jobs.program import Call, Job, programs
-from tests.simulated_jobs.topology import PIPELINE, Topology
+from tests.simulated_jobs.topology import DEFAULT, MODEL, PIPELINE, Topology
 
 Plant = Callable[[Job, Programs, Disturbance], None]
 
@@ -105,6 +105,20 @@ def called_besides(rank: int, description: str, before: int, op: str = "all_redu
 def other_shape(rank: int, description: str, number: int) -> Plant:
     def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
         faults.in_other_shape(written, rank, place_of(written[rank], number, where=of(description)))
+
+    return plant
+
+
+def out_of_data(*replicas: int) -> Plant:
+    """These data-parallel replicas leave the loop before the last steps, and wait for the others at the end of the program."""
+
+    def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
+        for rank, program in enumerate(written):
+            if job.topology.coordinates(rank)[1] in replicas:
+                first = place_of(program, -1, where=of(MODEL)) // job.steps + 2
+                program[first:] = [Call(description=DEFAULT, op="barrier", sizes=(1,))]
+            else:
+                program.append(Call(description=DEFAULT, op="barrier", sizes=(1,)))
 
     return plant
 

@@ -21,6 +21,7 @@ from tests.simulated_jobs.cases import (
     left_out,
     lost_dump,
     other_shape,
+    out_of_data,
     stuck,
     together,
     unnoticed,
@@ -121,6 +122,23 @@ def test_a_lost_dump_beside_a_stuck_link_is_no_culprit(tmp_path: Path) -> None:
     plant = together(stuck(TENSOR, 9), lost_dump(3))
     finding, *_ = findings(Case(job=JOBS["dense"], plant=plant, code="DDP314"), tmp_path)
     assert (finding.code, finding.measured["members"]) == ("DDP314", [8, 9])
+
+
+@pytest.mark.parametrize("options", [{}, ACTIVE], ids=["all entries", "active entries"])
+@pytest.mark.parametrize("replicas", [(1,), (0,)])
+def test_one_of_two_replicas_without_data_is_no_minority(
+    replicas: tuple[int, ...], options: dict[str, bool], tmp_path: Path
+) -> None:
+    """Half of the ranks are at the end of the program: no vote tells that the others are wrong."""
+    case = Case(job=JOBS["dense"], plant=out_of_data(*replicas), code=None, options=options)
+    for finding in findings(case, tmp_path):
+        assert "no majority" in finding.message, finding.message
+
+
+def test_one_of_four_replicas_without_data_is_named(tmp_path: Path) -> None:
+    job = JOBS["large"]
+    finding, *_ = findings(Case(job=job, plant=out_of_data(2), code="DDP305"), tmp_path)
+    assert finding.ranks == tuple(r for r in range(job.topology.world) if job.topology.coordinates(r)[1] == 2)
 
 
 def test_an_uneven_exchange_is_no_mismatch(tmp_path: Path) -> None:

@@ -38,9 +38,10 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     found = [cycle] if cycle else [*_inverted(_busy(timeline, within))]
     found = [waits for waits in found if not _moves(waits)]
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
+    parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}
     if graph is None:
-        return Deadlocks(tuple(map(_deadlock, oldest)))
-    return Deadlocks(tuple(_decided(_deadlock(waits), graph.deviating) for waits in oldest[:1]))
+        return Deadlocks(tuple(_deadlock(waits, parts) for waits in oldest))
+    return Deadlocks(tuple(_decided(_deadlock(waits, parts), graph.deviating) for waits in oldest[:1]))
 
 
 def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:
@@ -62,8 +63,9 @@ def _busy(timeline: Timeline, ranks: Collection[int]) -> list[GroupTimeline]:
     return [group for group in timeline.groups if not {*group.open}.isdisjoint(ranks)]
 
 
-def _deadlock(waits: Mapping[int, IssuedCall]) -> Deadlock:
-    return Deadlock(waits=waits, sides=vote({rank: issued.group for rank, issued in waits.items()}))
+def _deadlock(waits: Mapping[int, IssuedCall], parts: Mapping[str, str]) -> Deadlock:
+    """Groups with the same part in the job are one side: each of them has but a few of the ranks."""
+    return Deadlock(waits=waits, sides=vote({rank: parts.get(one.group, one.group) for rank, one in waits.items()}))
 
 
 def _cycle(timeline: Timeline) -> dict[int, IssuedCall]:

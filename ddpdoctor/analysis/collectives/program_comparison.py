@@ -140,9 +140,9 @@ class ProgramComparison:
             if made is None or not found:
                 continue
             differences = {other: made - theirs for other, theirs in found.items() if abs(made - theirs) <= FARTHEST}
-            sides = vote(differences)
+            sides = vote({**differences, rank: 0})  # the rank is one of those that it is compared with
             if len(differences) > 1 and not sides.tied:
-                return differences[sides.majority[0]]
+                return 0 if sides.majority[0] == rank else differences[sides.majority[0]]
         return None
 
     def _surplus_at_the_end(self, rank: int, kind: Kind) -> int | None:
@@ -158,8 +158,10 @@ class ProgramComparison:
             # one call more here and one less there may be two calls in another order
             deviates = both and sum(map(abs, ahead.values())) > 2 and max(map(abs, ahead.values())) <= FARTHEST
             extra[ahead.get(kind, 0) if deviates else 0] += 1
+        others_alone = max(extra.values(), default=0)
+        extra[0] += 1  # the rank is one of those that it is compared with
         found = extra.most_common(2)
-        if not found or found[0][1] < 2 or (len(found) > 1 and found[0][1] == found[1][1]):
+        if others_alone < 2 or (len(found) > 1 and found[0][1] == found[1][1]):
             return None
         return found[0][0]
 
