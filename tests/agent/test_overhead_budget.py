@@ -26,7 +26,7 @@ class _Run:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.audits: list[float] = []
-        self.trace: Any = SimpleNamespace(spent=0.0)
+        self.trace: Any = SimpleNamespace(spent=0.0, interrupted=[])
         self._clock = 0
         monkeypatch.setattr(overhead_budget, "time", SimpleNamespace(perf_counter=lambda: self.now))
         self.budget = Budget(self.trace, 0, SHARE)

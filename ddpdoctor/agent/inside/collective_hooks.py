@@ -13,6 +13,7 @@ from typing import Any
 
 from .call_log import CallLog
 from .schema.call_ring import NO_RANK, NO_SEQ
+from .signal_errors import pass_on
 
 # Those that reach the process group themselves; *_object collectives are made of them.
 COLLECTIVES = (
@@ -91,8 +92,8 @@ class CollectiveHooks:
                 error = sys.exc_info()[1]
                 if error is not None and numbered:
                     log.handling(str(group.group_name), seq, error)
-            except Exception:
-                pass  # the call itself says what is wrong with it
+            except Exception as failed:
+                pass_on(failed)  # else the call itself says what is wrong with it
             before = self._number_of(group) if index is not None and not numbered else 0
             self._inside.add(thread)
             made: Any = None
@@ -185,7 +186,8 @@ class CollectiveHooks:
         """The global ranks of a group; none for the group of all ranks, and where torch does not tell them."""
         try:
             return () if group is self.default_group() else tuple(self._c10d.get_process_group_ranks(group))
-        except Exception:
+        except Exception as failed:
+            pass_on(failed)
             return ()
 
     def _root(self, roots: tuple[str, ...], given: Callable[[str], Any], group: Any) -> int:  # noqa: ANN401
@@ -208,8 +210,8 @@ class CollectiveHooks:
                 members = sorted(ranks) if ranks is not None else list(range(log.rank.world_size or 0))
                 asked = log.members(tuple(int(member) for member in members))
                 index = log.ring.begin_new_group(asked, log.place(1))
-            except Exception:
-                pass
+            except Exception as failed:
+                pass_on(failed)
             made = function(ranks, *args, **kwargs)
             if index is not None:
                 log.ring.end(index)

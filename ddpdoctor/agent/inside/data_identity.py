@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .reachable_objects import instance_dict
+from .signal_errors import pass_on
 
 MOST_OBJECTS = 200  # looked at: below 2 ms
 DEEPEST = 6  # ConcatDataset.datasets[0].dataset.files[0]
@@ -31,7 +32,8 @@ def data_digest(dataset: Any) -> str:  # noqa: ANN401 - whatever a loader was gi
     """The digest of what `dataset` keeps; empty where it keeps nothing that can be read, or reading it fails."""
     try:
         contents = [*_contents(dataset)]
-    except Exception:  # objects of the user's: what cannot be read is not known
+    except Exception as error:  # objects of the user's: what cannot be read is not known
+        pass_on(error)
         return ""
     return blake2b("\n".join(contents).encode(errors="replace"), digest_size=8).hexdigest() if contents else ""
 

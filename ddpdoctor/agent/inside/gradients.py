@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from .overhead_budget import Budget
 from .packed_tensors import LocalGradients
 from .parameter_origin import Origins
 from .schema.training_trace import Gradients
+from .signal_errors import job_keeps, pass_on
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
 
@@ -191,21 +191,25 @@ class _Hooks:
 
         def accumulated(parameter: Tensor) -> None:
             """A local gradient is complete; DDP has not reduced it yet."""
-            if not self._at_work:
-                return
-            gradient = parameter.grad
-            if target is None or gradient is None or gradient.dtype is not kind or torch.is_grad_enabled():
-                take(place, gradient)
-                return
-            began = time.perf_counter() if is_timed else 0.0
             try:
-                target.copy_(gradient)
-            except RuntimeError:  # a sparse one
-                take(place, gradient)
-                return
-            counts[place] += 1
-            if is_timed:
-                trace.spent += CALLED_AND_COPIED * (time.perf_counter() - began)
+                if not self._at_work:
+                    return
+                gradient = parameter.grad
+                if target is None or gradient is None or gradient.dtype is not kind or torch.is_grad_enabled():
+                    take(place, gradient)
+                    return
+                began = time.perf_counter() if is_timed else 0.0
+                try:
+                    target.copy_(gradient)
+                except RuntimeError as error:  # a sparse one
+                    pass_on(error)
+                    take(place, gradient)
+                    return
+                counts[place] += 1
+                if is_timed:
+                    trace.spent += CALLED_AND_COPIED * (time.perf_counter() - began)
+            except BaseException as error:
+                trace.hold(error)
 
         accumulated.__dict__["_torchdynamo_disable"] = True  # what compiled autograd asks
         return accumulated
@@ -221,7 +225,7 @@ class _Hooks:
 def not_finite(named: Mapping[str, Tensor]) -> Iterator[str]:
     """The names of trained parameters that have a NaN or an infinity."""
     for name, parameter in named.items():
-        with contextlib.suppress(RuntimeError):  # of a layout or a dtype of which torch does not tell it
+        with job_keeps(RuntimeError):  # of a layout or a dtype of which torch does not tell it
             if parameter.requires_grad and not torch.isfinite(parameter.detach()).all():
                 yield name
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
+from .signal_errors import pass_on
+
 MOST_TURNS = 1 << 31
 MOST_LINES = 1 << 14  # lines that are remembered
 MAX_SOURCE_BYTES = 1 << 20
@@ -52,7 +54,8 @@ class Turns:
             with open(code.co_filename, "rb") as file:
                 tree = ast.parse(file.read(MAX_SOURCE_BYTES))
             return tuple(_counters(tree, code.co_firstlineno, line))
-        except Exception:
+        except Exception as error:
+            pass_on(error)
             return ()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Iterable
 from itertools import chain
@@ -17,6 +16,7 @@ from .dtensor import is_meshed
 from .module_listing import same
 from .named_tensors import as_tensor, named_state
 from .schema.training_trace import LastState, NamedDigests
+from .signal_errors import job_keeps
 from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
@@ -50,7 +50,7 @@ class OptimizerState:
     def made(self, optimizer: Optimizer) -> None:
         """A step was made."""
         self._watched = None
-        with contextlib.suppress(Exception):  # an optimizer of the program's own
+        with job_keeps(Exception):  # an optimizer of the program's own
             kept = _first_kept(optimizer)
             if kept is not None:
                 self._watched, self._latest = weakref.ref(kept), kept._version  # noqa: SLF001 - PyTorch gives it no other name
@@ -73,7 +73,7 @@ class OptimizerState:
             return
         steppers = [one for one in optimizers if self._models.are_stepped_by(one)]
         if len(steppers) == 1:
-            with contextlib.suppress(Exception):  # the user may have taken it apart since its last step
+            with job_keeps(Exception):  # the user may have taken it apart since its last step
                 if (found := self._found(steppers[0])) is not None and found[0]:
                     self._last = LastState(
                         counts.steps, counts.shadowed, found[0], verbatim(found[1]), moment, self._later(steppers[0])

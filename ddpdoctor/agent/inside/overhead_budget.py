@@ -40,6 +40,7 @@ class Budget:
         self._lock = threading.Lock()
         self._inside = 0  # blocks of all threads
         self._collects = False  # whether the first of these found the collector at work
+        trace.interrupted.append(self.leave_all)
 
     @property
     def seconds(self) -> float:
@@ -85,37 +86,46 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        had_grad = torch.is_grad_enabled()
-        is_counted = False
+        blocks = self._of_thread.blocks
+        outside = len(blocks)
+        block = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
         try:
             with self._lock:
+                blocks += [block]  # no signal is handled from here to the end of the next statement
                 self._inside += 1
-                is_counted = True
                 if self._inside == 1 and gc.isenabled():
                     self._collects = True
                     gc.disable()
             _set_grad_enabled(False)
-            cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
-            if cast is not None:
-                cast.__enter__()
-            self._of_thread.blocks.append((had_grad, cast))
+            if block[1]:
+                torch.set_autocast_enabled("cpu", False)
         except BaseException:  # of a handler of a signal: the block is not entered, and nobody else would put this back
-            _set_grad_enabled(had_grad)
-            if is_counted:
+            if len(blocks) > outside:
                 self._leave()
             raise
 
-    def __exit__(self, *error: object) -> None:
-        had_grad, cast = self._of_thread.blocks.pop()
-        try:
-            if cast is not None:
-                cast.__exit__(*error)
-        finally:
-            _set_grad_enabled(had_grad)
+    def __exit__(self, *_error: object) -> None:
+        if self._of_thread.blocks:  # else `leave_all` was called in an inner one
+            self._leave()
+
+    def leave_all(self) -> None:
+        """Leave the blocks of this thread: an exception of a signal handler may have come before the end of `__exit__`."""
+        blocks = self._of_thread.blocks
+        if blocks:
+            with self._lock:
+                self._inside -= len(blocks) - 1
+                del blocks[1:]
             self._leave()
 
     def _leave(self) -> None:
+        """Put back what the innermost block of this thread found; doing so again changes nothing, until the last statements."""
+        blocks = self._of_thread.blocks
+        had_grad, had_cast = blocks[-1]
+        _set_grad_enabled(had_grad)
+        if had_cast:
+            torch.set_autocast_enabled("cpu", True)
         with self._lock:
+            del blocks[-1]  # no signal is handled from here to the end of the next statement
             self._inside -= 1
             if not self._inside and self._collects:
                 self._collects = False
@@ -126,4 +136,4 @@ class _Entered(threading.local):
     """The blocks that this thread is in: the modes of autograd and autocast are those of a thread."""
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[bool, torch.autocast | None]] = []  # whether autograd was on before
+        self.blocks: list[tuple[bool, bool]] = []  # whether autograd was on before, and autocast

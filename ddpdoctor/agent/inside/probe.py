@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from .named_tensors import unwrapped
 from .schema.training_trace import Probe
+from .signal_errors import pass_on
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter
 
@@ -59,6 +60,7 @@ class ProbeLog:
                 self._batch = _shared(inputs, self._trace.rank.number or 0, _device(module))
             first, again = self._outputs(module), self._outputs(module)
         except Exception as error:
+            pass_on(error)
             self.every = 0
             self._trace.rank.give_up("the probe batch", f"{type(error).__name__}: {error}")
             return

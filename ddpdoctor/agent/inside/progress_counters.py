@@ -13,6 +13,7 @@ from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
 from .schema.call_ring import NO_SEQ
+from .signal_errors import pass_on
 from .training_loop import Draw, TrainingLoop
 from .whose_code import is_users, show_as
 
@@ -140,5 +141,6 @@ def _length(iterator: Any) -> int | None:  # noqa: ANN401 - of any kind of data 
     """How many batches a pass has; None of an iterable data set, whose loader does not know."""
     try:
         return min(len(iterator._index_sampler), MOST_BATCHES)  # noqa: SLF001
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 from .schema.call_ring import MOST_DIGITS
 from .schema.call_texts import EnvWrite
+from .signal_errors import pass_on
 
 
 class Rank:
@@ -62,6 +63,7 @@ class Rank:
         try:
             yield
         except Exception as error:
+            pass_on(error)
             self.give_up(what, f"{type(error).__name__}: {error}")
 
     def give_up(self, what: str, why: str) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .dtensor import is_meshed
+from .signal_errors import pass_on
 
 PLAIN_TYPES = frozenset({Tensor, torch.nn.Parameter})
 _OPAQUE = ("bits1x8", "bits2x4", "bits4x2", "bits8", "bits16", "float4_e2m1fn_x2")
@@ -87,7 +88,8 @@ def _stand_in(tensor: Tensor) -> Tensor:
                 read = _read(tensor)
             if read is not None and _is_plain(read):
                 return read
-    except Exception:  # a class of the user's, which may raise anything
+    except Exception as error:  # a class of the user's, which may raise anything
+        pass_on(error)
         return torch.empty(0, dtype=torch.uint8)
     return torch.empty(0, dtype=torch.uint8)
 

@@ -22,6 +22,7 @@ from .bit_parity import parities
 from .ddp_models import Models
 from .dtensor import is_meshed
 from .schema.training_trace import Recomputed
+from .signal_errors import pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter
@@ -60,6 +61,7 @@ class Recomputation:
                 given = self._digests.joined([*self._models.parameters().values()], "recomputed")
                 self._kept = _Inputs(optimizer, given)
             except Exception as error:  # a user's optimizer may refuse to be copied
+                pass_on(error)
                 self._failed = f"it cannot be copied ({type(error).__name__}: {error})"
 
     def after_step(self, optimizer: Optimizer, counts: StepCounts, beside: int) -> None:
@@ -75,6 +77,7 @@ class Recomputation:
             try:
                 runs = [self._run(kept, optimizer) for _ in range(2)]
             except Exception as error:  # a copy may lack what only the user's optimizer has
+                pass_on(error)
                 self._failed = f"a copy of it cannot step ({type(error).__name__}: {error})"
             finally:
                 self.is_running = False

@@ -7,6 +7,7 @@ from typing import Any
 from .by_identity import ByIdentity
 from .schema.source_line import SourceLine
 from .schema.training_trace import Share
+from .signal_errors import pass_on
 from .trace_writer import TraceWriter, user_line
 
 
@@ -44,7 +45,8 @@ class SamplerShares:
             sampler = getattr(loader, "sampler", None)
             inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
             return self._share(sampler) or self._share(inner)
-        except Exception:
+        except Exception as error:
+            pass_on(error)
             return None
 
     def _share(self, sampler: Any) -> Share | None:  # noqa: ANN401

@@ -28,6 +28,7 @@ from .schema.training_trace import (
     WrappedTwice,
     segment_name,
 )
+from .signal_errors import is_of_handler
 from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -56,6 +57,11 @@ class TraceWriter:
         self._opening: list[str] = []  # the lines that every segment begins with
         self._repeated: dict[str, Any] = {}  # what records of this segment refer to, by what it is
         self._file: Any = None
+        self.interrupted: list[Callable[[], None]] = []
+        """What is called where an exception of the job's leaves an observer."""
+        self.backwards = 0
+        """How many backwards are running that raise what is `held` when they return."""
+        self.held: BaseException | None = None
 
     def write(self, record: TraceRecord) -> None:
         """Append one record; a reader sees all of it or nothing."""
@@ -114,8 +120,8 @@ class TraceWriter:
                 began = clock()
                 try:
                     function(*args, **kwargs)
-                except Exception as error:
-                    self._fail(error)
+                except BaseException as error:
+                    self._failed(error)
                 finally:
                     self.spent += clock() - began
 
@@ -130,6 +136,42 @@ class TraceWriter:
         _leave_alone(marked.__code__)  # the mark is not asked for where the caller itself is not compiled
         result: F = marked
         return result
+
+    def _failed(self, error: BaseException) -> None:
+        """An observer was left with `error`: what a handler of the job's has raised goes on to the job."""
+        if not isinstance(error, Exception) or is_of_handler(error):
+            self.leave_to_the_job(error)
+            raise error
+        self._fail(error)
+
+    def leave_to_the_job(self, error: BaseException) -> None:
+        """A signal handler of the job's has raised `error` in an observer, which did a part of its work only: do no more.
+
+        What no `except Exception` of the job's takes ends the rank, and the end of the trace is still written.
+        """
+        for leave in self.interrupted:
+            leave()
+        if isinstance(error, Exception):
+            self.alive = False
+            self.rank.give_up(
+                COMPARING, f"a signal handler of the job raised {type(error).__name__} in the midst of it"
+            )
+
+    def hold(self, error: BaseException) -> None:
+        """Let the job have `error` where its backward returns: a hook that raises it would break the reduction off.
+
+        Without the agent's hooks no handler runs before that, as all of backward is native code.
+        """
+        self.leave_to_the_job(error)
+        if not self.backwards:
+            raise error
+        self.held = error
+
+    def raise_held(self) -> None:
+        """A backward has returned."""
+        if self.held is not None:
+            error, self.held = self.held, None
+            raise error
 
     def _fail(self, error: Exception) -> None:
         """Give up for good, and say where."""

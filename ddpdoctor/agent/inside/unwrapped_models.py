@@ -26,6 +26,7 @@ from .named_tensors import unwrapped
 from .reachable_objects import instance_dict, reachable
 from .schema.source_line import SourceLine
 from .schema.training_trace import UnwrappedModel, UnwrappedModels, UnwrappedUse, UnwrappedWrite
+from .signal_errors import pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, user_line
@@ -87,7 +88,8 @@ class UnwrappedLog:
             return
         try:
             look()
-        except Exception:
+        except Exception as error:
+            pass_on(error)
             self._is_off = True
             self._found.clear()
             self._leave()

@@ -273,7 +273,12 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if steps.looks_closely:
             begins(self)
-            result = backward(self, *args, **kwargs)
+            trace.backwards += 1
+            try:
+                result = backward(self, *args, **kwargs)
+            finally:
+                trace.backwards -= 1
+            trace.raise_held()
             over()
             return result
         steps.backward_passes()

@@ -1,0 +1,56 @@
+"""Exceptions of the job's own signal handlers: a signal may come while the agent is at work, and its exception is the job's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from itertools import pairwise
+from types import CodeType, FrameType, MethodType
+from typing import Any
+
+_VARIADIC = 0x04  # of a code's flags: `*args`
+
+
+def is_of_handler(error: BaseException) -> bool:
+    """Whether a signal handler has raised `error`, or what it called, in the midst of what is handling it."""
+    trace = error.__traceback__
+    interrupted: FrameType | None = None
+    while trace is not None:
+        if interrupted is not None and _is_handler(trace.tb_frame, interrupted):
+            return True
+        interrupted, trace = trace.tb_frame, trace.tb_next
+    return False
+
+
+@contextlib.contextmanager
+def job_keeps(*ours: type[Exception]) -> Iterator[None]:
+    """Suppress exceptions of these types, but for those of the job's handlers."""
+    try:
+        yield
+    except ours as error:
+        pass_on(error)
+
+
+def pass_on(error: BaseException) -> None:
+    """Raise `error` again where it is the job's; what the agent itself may not raise is left to the caller."""
+    if is_of_handler(error):
+        raise error
+
+
+def _is_handler(frame: FrameType, interrupted: FrameType) -> bool:
+    """Whether `frame` is that of a handler, which Python calls with the signal's number and the interrupted frame."""
+    code = frame.f_code
+    arguments: list[Any] = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & _VARIADIC:
+        arguments += frame.f_locals.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount]) or ()
+    given = any(isinstance(first, int) and second is interrupted for first, second in pairwise(arguments))
+    return given or code in _installed()
+
+
+def _installed() -> list[CodeType]:
+    """The code of the handlers that are installed now: one may have forgotten what it was given."""
+    import signal  # rarely needed, and this file is loaded in each process of the job
+
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    plain = (one.__func__ if isinstance(one, MethodType) else one for one in handlers)
+    return [code for one in plain if isinstance(code := getattr(one, "__code__", None), CodeType)]

@@ -1,0 +1,195 @@
+"""An exception of a signal handler of the job reaches the job while the agent is at work, and nothing is left switched off."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+
+from ddpdoctor.agent.inside.gradients import _Hooks
+from ddpdoctor.agent.inside.overhead_budget import Budget
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.signal_errors import job_keeps
+from ddpdoctor.agent.inside.tensor_digests import Digests
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+
+
+class OutOfTimeError(Exception):
+    """What the job's handler raises."""
+
+
+def raises(number: int, _frame: FrameType | None) -> None:
+    raise OutOfTimeError(number)
+
+
+def forgets(*given: object) -> None:
+    del given
+    raise OutOfTimeError
+
+
+class Handlers:
+    """Handlers of other forms."""
+
+    def method(self, number: int, frame: FrameType | None) -> None:
+        self.fails(number)
+
+    def fails(self, number: int) -> None:
+        raise OutOfTimeError(number)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        raise OutOfTimeError(number)
+
+
+def with_name(_name: str, number: int, frame: FrameType | None) -> None:
+    raises(number, frame)
+
+
+HANDLERS: dict[str, Callable[..., object]] = {
+    "function": raises,
+    "forgetful": forgets,
+    "method": Handlers().method,
+    "object": Handlers(),
+    "partial": functools.partial(with_name, "me"),
+    "keyword": lambda *given, twice=1: raises(*given[:twice], *given[twice:]),
+    "lambda": lambda *given: raises(*given),
+}
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Rank:
+    here = Rank(str(tmp_path))
+    here.place([], {"rank": 0, "world_size": 1})
+    return here
+
+
+@pytest.fixture(params=HANDLERS)
+def handled(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, HANDLERS[request.param])
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def gave_up(rank: Rank) -> list[str]:
+    return [path.read_text() for path in Path(rank.directory).glob("*.gave-up")]
+
+
+@pytest.mark.usefixtures("handled")
+def test_it_leaves_an_observer(rank: Rank) -> None:
+    trace = TraceWriter(rank)
+    with pytest.raises(OutOfTimeError):
+        trace.observing(interrupt)()
+    assert not trace.alive  # the observer did a part of its work only
+    assert "a signal handler of the job raised OutOfTime" in gave_up(rank)[0]
+
+
+@pytest.mark.usefixtures("handled")
+def test_it_leaves_whatever_the_agent_gives_up(rank: Rank) -> None:
+    with pytest.raises(OutOfTimeError), rank.giving_up("something"):
+        interrupt()
+    with pytest.raises(OutOfTimeError), job_keeps(Exception):
+        interrupt()
+    assert not gave_up(rank)
+
+
+def test_an_error_of_the_agent_or_of_an_object_of_the_job_stays_there(rank: Rank) -> None:
+    """The twin: a frame is passed on there, too, and no signal came."""
+
+    def looks(place: int, frame: FrameType | None) -> None:
+        raise ValueError(place, frame)
+
+    trace = TraceWriter(rank)
+    trace.observing(lambda: looks(1, sys._getframe(1)))()
+    assert not trace.alive
+    assert "ValueError" in gave_up(rank)[0]
+    with rank.giving_up("something"), job_keeps(ValueError):
+        raise ValueError
+
+
+class _AtTheDoor:
+    """Raises in the first bytecode of `Budget.__exit__`, as a signal may, or in the first of what it calls."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._done = name, False
+
+    def __call__(self, frame: FrameType, event: str, _arg: object) -> Any:
+        is_there = frame.f_code.co_name == self._name and "overhead_budget" in frame.f_code.co_filename
+        if event == "call" and is_there and not self._done:
+            self._done = True
+            interrupt()
+
+
+@pytest.mark.parametrize("place", ["__enter__", "__exit__", "_leave"])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_autograd_autocast_and_the_collector_are_on_again(rank: Rank, place: str, blocks: int) -> None:
+    before = signal.signal(signal.SIGUSR1, raises)
+    trace = TraceWriter(rank)
+    budget = Budget(trace, 1, 0.005)
+
+    def audits() -> None:
+        with contextlib.ExitStack() as entered:
+            for _ in range(blocks - 1):
+                entered.enter_context(budget)
+            sys.settrace(_AtTheDoor(place))
+            with budget:
+                assert not torch.is_autocast_enabled("cpu")
+
+    with torch.autocast("cpu"):
+        with pytest.raises(OutOfTimeError):
+            trace.observing(audits)()
+        sys.settrace(None)
+        signal.signal(signal.SIGUSR1, before)
+        assert torch.is_autocast_enabled("cpu")
+    assert torch.is_grad_enabled()
+    assert gc.isenabled()
+    with budget:
+        assert not torch.is_grad_enabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_a_hook_on_a_gradient_keeps_it_until_backward_returns(
+    rank: Rank, monkeypatch: pytest.MonkeyPatch, backwards: int
+) -> None:
+    """Backward ends all the same, so that a reduction ends: without the agent no handler runs before."""
+    before = signal.signal(signal.SIGUSR1, raises)
+    trace = TraceWriter(rank)
+    hooks = _Hooks(trace, Budget(trace, 1, 0.005), Digests(trace))
+    parameters = [torch.ones(3, requires_grad=True) for _ in range(2)]
+    hooks.follow(parameters, again=False)
+    copy = torch.Tensor.copy_
+    calls: list[object] = []
+
+    def interrupted(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        calls.append(source)
+        if len(calls) == 1:
+            interrupt()
+        return copy(self, source)
+
+    monkeypatch.setattr(torch.Tensor, "copy_", interrupted)
+    trace.backwards = backwards
+    try:
+        with contextlib.nullcontext() if backwards else pytest.raises(OutOfTimeError):
+            (parameters[0] * parameters[1]).sum().backward()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    if backwards:
+        assert all(parameter.grad is not None for parameter in parameters)
+        with pytest.raises(OutOfTimeError):
+            trace.raise_held()
+    trace.raise_held()
+    assert not trace.alive
