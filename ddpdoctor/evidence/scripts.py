@@ -81,7 +81,10 @@ class Container:
     name: str
     """As the manifest names it."""
     role: str = ""
-    """`Master` or `Worker` of a PyTorchJob, `Launcher` or `Worker` of an MPIJob, the task of a Volcano Job; empty elsewhere."""
+    """`Master` or `Worker` of a PyTorchJob, `Launcher` or `Worker` of an MPIJob, `Leader` or `Worker` of a LeaderWorkerSet.
+
+    The task of a Volcano Job; empty elsewhere.
+    """
     replicas: int | None = 1
     """How many pods have it; None where the manifest does not say it in a number."""
     profiles: tuple[str, ...] = ()
@@ -111,7 +114,7 @@ class Manifest:
     line: int
     """Where it begins, from 1."""
     kind: str
-    """`PyTorchJob`, `TrainJob`, `MPIJob`, `Job`, `Volcano Job`, `JobSet`, `compose`, or `SkyPilot`."""
+    """`PyTorchJob`, `TrainJob`, `MPIJob`, `Job`, `Volcano Job`, `JobSet`, `LeaderWorkerSet`, `compose`, or `SkyPilot`."""
     name: str = ""
     """As the manifest names it."""
     backoff_limit: int | None = None

@@ -90,6 +90,8 @@ def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
         yield _job(path, root)
     elif kind == "JobSet":
         yield _job_set(path, root)
+    elif kind == "LeaderWorkerSet":
+        yield _leader_worker_set(path, root)
     elif kind == "TrainJob":
         yield _train_job(path, root)
     elif kind == "MPIJob":
@@ -133,6 +135,17 @@ def _job_set(path: str, root: Node) -> Manifest:
         for each, job in jobs
     ]
     return _manifest(path, root, "JobSet", chain(*pods))
+
+
+def _leader_worker_set(path: str, root: Node) -> Manifest:
+    """One group of a LeaderWorkerSet: each is a job of its own, of as many pods as its size."""
+    group = below(root, "spec", "leaderWorkerTemplate")
+    size = below(group, "size")
+    pods = whole_of(size) if size is not None else 1
+    leader, worker = below(group, "leaderTemplate", "spec"), below(group, "workerTemplate", "spec")
+    workers = pods if pods is None or leader is None else pods - 1
+    containers = chain(_pod(leader, "Leader", 1, ""), _pod(worker, "Worker", workers, ""))
+    return _manifest(path, root, "LeaderWorkerSet", containers)
 
 
 def _train_job(path: str, root: Node) -> Manifest:
