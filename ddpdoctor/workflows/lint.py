@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -96,7 +96,7 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
         else (),
     )
     report = diagnose(evidence, select=select, ignore=ignore, judged=reading.judged)
-    findings = [_redacted(finding) for finding in report.findings]
+    findings = _once(_redacted(finding) for finding in report.findings)
     remarks = [remark for module in reading.code.modules for remark in module.remarks]
     looked = frozenset(outcome.rule.code for outcome in report.ran)
     kept, notes = without_silenced(
@@ -148,6 +148,11 @@ def _of_baseline(file: Path, known: int, gone: int) -> Iterator[str]:
     if gone:
         entries = "entry is" if gone == 1 else "entries are"
         yield f"{gone} {entries} in the baseline {file} and found no more: write it again"
+
+
+def _once(findings: Iterable[Finding]) -> list[Finding]:
+    """Each finding once: an alias of YAML stands for its text in several places."""
+    return list({(each.code, each.message, each.where): each for each in findings}.values())
 
 
 def _redacted(finding: Finding) -> Finding:

@@ -28,3 +28,17 @@ def test_the_planted_mistake_is_named(name: str, code: str, text: str, tmp_path:
         assert not [each.message for each in found if each.severity is not Severity.INFO]
     else:
         assert code in {each.code for each in found}
+
+
+def test_what_an_alias_repeats_is_named_once(tmp_path: Path) -> None:
+    pods = "template: &pod\n        spec:\n          hostIPC: true\n          containers:\n"
+    pods += "          - {name: a, command: [torchrun, --nnodes=4, train.py]}\n"
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "kind: PyTorchJob\nspec:\n  runPolicy: {backoffLimit: 0}\n  pytorchReplicaSpecs:\n"
+        f"    Master:\n      {pods}    Worker:\n      template: *pod\n"
+    )
+
+    found = lint_paths([file], LintOptions(select=("DDP7",))).report.findings
+
+    assert [each.code for each in found] == ["DDP768"]
