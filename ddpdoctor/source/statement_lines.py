@@ -80,7 +80,10 @@ def comments_of_shell(text: str) -> list[Comment]:
 
 
 def comments_of_manifest(text: str) -> list[Comment]:
-    """The comments of a YAML file: a list of words, or an entry of a list with words alone, is one statement."""
+    """The comments of a YAML file: a list of words, or an entry of a list with words alone, is one statement.
+
+    A comment behind a key whose value begins below, `train:  # ...`, is about the first line of that value, too.
+    """
     import yaml
 
     try:
@@ -90,10 +93,17 @@ def comments_of_manifest(text: str) -> list[Comment]:
     lines = text.split("\n")
     statements = _cover(lines, [*_continued(lines), *_entries([each for each in documents if each is not None])])
     return [
-        Comment(line, match[0], _about(line, statements))
+        Comment(line, match[0], _with_value(_about(line, statements), written[: match.start()], statements))
         for line, written in enumerate(lines, start=1)
         if (match := _COMMENT.search(written))
     ]
+
+
+def _with_value(about: Lines, written: str, statements: Sequence[Lines]) -> Lines:
+    """The line of a key alone with the line below it."""
+    at = bisect_right(statements, about[1], key=lambda each: each[0])
+    alone = about[0] == about[1] and written.rstrip().endswith(":")
+    return (about[0], statements[at][0]) if alone and at < len(statements) else about
 
 
 def _about(line: int, statements: Sequence[Lines]) -> Lines:

@@ -124,6 +124,8 @@ def test_the_command_that_a_comment_of_a_script_is_about(text: str, about: tuple
         (f'args: ["torchrun",\n  "train.py"]  {_I}\nimage: x\n', (1, 2)),
         (f"env:\n  - name: A\n    value: x  {_I}\n  - name: B\n    value: y\n", (2, 3)),
         (f"{_I}\nspec:\n  backoffLimit: 3\n", (2, 2)),
+        (f"services:\n  train:  {_I}\n    image: x\n    shm_size: 1g\n", (2, 3)),
+        (f"command:  {_I}\n  - torchrun\n  - train.py\nimage: x\n", (1, 3)),
         (f"args:\n  - |\n    export A=1  {_I}\n    torchrun train.py\n", (3, 3)),
     ],
 )
