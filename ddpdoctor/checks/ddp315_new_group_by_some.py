@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.callsites import rank_test, spoken
 from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.collectives import condition_note, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -26,15 +28,21 @@ RULE = Rule(
 
 
 def check(
-    calls: PerRank[CollectiveCalls] | None, timeline: Timeline | None, stack_desync: StackDesync | None
+    calls: PerRank[CollectiveCalls] | None,
+    timeline: Timeline | None,
+    stack_desync: StackDesync | None,
+    code: SourceCode | None = None,
 ) -> Iterator[Finding]:
-    """The ranks that wait in new_group and those that never called it, the minority at fault."""
+    """The ranks that wait in new_group and those that never called it, the minority at fault.
+
+    Of two equal sides those that call it, where they do so under a test of the rank.
+    """
     if calls is None and stack_desync is None:
         raise SkipCheck(
             "no record of collective calls, and the stacks do not show a rank in new_group while others wait elsewhere"
         )
     if calls is not None:
-        yield from _by_calls(calls, timeline)
+        yield from _by_calls(calls, timeline, code)
     elif stack_desync is not None and stack_desync.makes_a_group and stack_desync.cause is not Cause.LEFT:
         yield RULE.finding(
             f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
@@ -44,7 +52,7 @@ def check(
         )
 
 
-def _by_calls(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterator[Finding]:
+def _by_calls(calls: PerRank[CollectiveCalls], timeline: Timeline | None, code: SourceCode | None) -> Iterator[Finding]:
     if all(group.returned for entry in calls for group in entry.value.new_groups):
         return
     counts = {entry.rank: len(entry.value.new_groups) for entry in calls}
@@ -54,21 +62,37 @@ def _by_calls(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Ite
     inside = {entry.rank: entry.value.new_groups[-1] for entry in calls if counts[entry.rank] == most}
     outside = sorted(counts.keys() - inside.keys())
     sides = vote({rank: rank in inside for rank in counts})
+    tests = {rank: test for rank, group in inside.items() if (test := _test(group, code)) is not None}
+    alone = sides.tied and len(tests) == len(inside)
+    minority = tuple(sorted(inside)) if alone else sides.minority
     members = group_ranks(next(iter(inside.values())).ranks)
     did = f"{group_ranks([*inside])} {verb([*inside], 'waits', 'wait')} in new_group number {most} (of {members})"
     yield RULE.finding(
-        f"{did} that {group_ranks(outside)} never {verb(outside, 'calls', 'call')}" + tie_note(tied=sides.tied),
-        ranks=sides.minority,
-        where=_where(inside, outside, sides.minority, timeline),
+        f"{did} that {group_ranks(outside)} never {verb(outside, 'calls', 'call')}"
+        + tie_note(tied=sides.tied and not alone),
+        ranks=minority,
+        where=_where(inside, outside, minority, timeline, tests),
         new_groups={str(rank): count for rank, count in sorted(counts.items())},
     )
 
 
+def _test(group: NewGroup, code: SourceCode | None) -> str | None:
+    """The test of the rank above this call, in words."""
+    found = rank_test((group.place,), code) if group.place is not None else None
+    return spoken(found[0], found[1].file) if found is not None else None
+
+
 def _where(
-    inside: dict[int, NewGroup], outside: Sequence[int], minority: Sequence[int], timeline: Timeline | None
+    inside: dict[int, NewGroup],
+    outside: Sequence[int],
+    minority: Sequence[int],
+    timeline: Timeline | None,
+    tests: Mapping[int, str],
 ) -> list[Where]:
     callers = [
-        Where.at(group.place, rank=rank, note="new_group") for rank, group in inside.items() if group.place is not None
+        Where.at(group.place, rank=rank, note=f"new_group, {tests[rank]}" if rank in tests else "new_group")
+        for rank, group in inside.items()
+        if group.place is not None
     ]
     waits = {
         rank: issued for rank in outside if timeline is not None and (issued := timeline.waiting(rank)) is not None

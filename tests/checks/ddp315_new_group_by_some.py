@@ -1,7 +1,10 @@
 """One rank alone in new_group; a rank that left it out; groups that all ranks made; the same by stacks alone."""
 
+from dataclasses import replace
+
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
+from ddpdoctor.evidence.source import CodePlace, Condition, SourceCode
 from tests.checks import Sick, ranks
 from tests.checks.ddp305_collective_called_by_some import SEEN
 from tests.flight_records import STEP, record, waits
@@ -19,6 +22,13 @@ IN_NEW_GROUP = stack(
     user=(88, "train_step"),
 )
 
+
+def under(test: str) -> SourceCode:
+    """The line of `new_group` below an `if` of this test."""
+    conditions = (Condition(line=29, test=test, branch=0),)
+    return SourceCode(places=(CodePlace(file=PLACE.file, line=30, function="main", conditions=conditions),))
+
+
 SICK = (
     Sick(
         evidence=ranks(WAITS, NONE, NONE, NONE),
@@ -33,6 +43,21 @@ SICK = (
         ranks=(2,),
         where=("rank 0 /home/me/job/train.py:30 main", "rank 1 /home/me/job/train.py:30 main"),
         measured={"new_groups": {"0": 1, "1": 1, "2": 0}},
+    ),
+    Sick(  # of two ranks: a test of the rank above the call tells
+        evidence=replace(ranks(WAITS, NONE), job=(under("rank == 0"),)),
+        says="rank 0 waits in new_group number 1 (of ranks 0-1) that rank 1 never calls",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:30 main",),
+        measured={"new_groups": {"0": 1, "1": 0}},
+    ),
+    Sick(  # and another test does not
+        evidence=replace(ranks(WAITS, NONE), job=(under("epoch == 0"),)),
+        says="rank 0 waits in new_group number 1 (of ranks 0-1) that rank 1 never calls; no majority: either side may be at "
+        "fault",
+        ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:30 main",),
+        measured={"new_groups": {"0": 1, "1": 0}},
     ),
     Sick(
         evidence=hang(rank(IN_NEW_GROUP), rank(), rank(), facts=(SEEN,), seconds=None),
