@@ -26,6 +26,8 @@ ALL_BUT_1 = (
     *CODE,
     CodePlace(file=TRAIN, line=97, function="train_step", conditions=(Condition(line=96, test="rank != 1", branch=0),)),
 )
+LATER_2 = Condition(line=96, test="rank == 2 and epoch > 0", branch=1)
+BUT_LATER_2 = (*CODE, CodePlace(file=TRAIN, line=97, function="train_step", conditions=(LATER_2,)))
 SKIPS = Loop(
     line=55,
     head="for images, labels in loader",
@@ -214,6 +216,19 @@ SICK = (
         ranks=(3,),
         where=tuple(f"rank {number} /home/me/job/train.py:97 train_step" for number in range(3)),
         measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2, "3": 1}},
+    ),
+    Sick(  # a rank that ended had made the call in an earlier epoch, and then a `return` under a test of the rank led it past it
+        evidence=flights(
+            [Did("barrier", line=97), Did("barrier", line=97), waits(Did("barrier", line=97))],
+            [Did("barrier", line=97), Did("barrier", line=97), waits(Did("barrier", line=97))],
+            [Did("barrier", line=97), Did("barrier", line=97)],
+            code=BUT_LATER_2,
+            facts={2: (RankExit(exit_code=0),)},
+        ),
+        says="rank 2 never called barrier #3 that ranks 0-1 call: it ended with exit code 0",
+        ranks=(2,),
+        where=("rank 0 /home/me/job/train.py:97 train_step", "rank 1 /home/me/job/train.py:97 train_step"),
+        measured={"seq": 3, "group": "default", "calls": {"2": 2, "0": 3, "1": 3}},
     ),
     Sick(  # of three ranks that make it, two were ended before they could say so: the test says who they are
         evidence=flights(

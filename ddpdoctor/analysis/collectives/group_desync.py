@@ -21,7 +21,9 @@ from ddpdoctor.analysis.collectives.callsites import (
     callers,
     compare,
     condition_over,
+    names_a_rank,
     rank_test,
+    ranks_under,
     seen_from_minority,
     shared_rank_test,
 )
@@ -36,7 +38,7 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, M
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import only_users
 from ddpdoctor.evidence.recorder import Call
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode
 
 
 def desyncs_of(
@@ -103,7 +105,8 @@ def _ended(
 ) -> Desync:
     """Some ranks ended with exit code 0 while others wait: whoever is the minority of these is at fault.
 
-    Where these make a call of every turn once more, it is the turns that differ, and not the calls.
+    Where these make a call of every turn once more, it is the turns that differ, and not the calls; but not where a test of the
+    rank and of something else led those that ended past the call, as `if rank == 2 and epoch > 0: return`.
     A rank test above the call that all wait in tells more: then it is that call that not all ranks make.
     What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side, unless the test
     says which ranks make the call.
@@ -111,8 +114,10 @@ def _ended(
     programs = {issued.program for issued in waiting.values()}
     before = {rank: group.reached(rank) for rank in short}
     made_before = made_by_all_before(timeline, group, programs, before)
-    tested = shared_rank_test((issued.program for issued in waiting.values()), code) if not made_before else None
-    few_wait = callers(tested, waiting, short, group.members).few
+    tested = shared_rank_test((issued.program for issued in waiting.values()), code)
+    if made_before and not (tested is not None and _ended_by(tested[0], waiting, short, group)):
+        tested = None
+    few_wait = callers(tested, waiting, short, group.members).few and not (made_before and tested is not None)
     turns = few_wait and tested is None and made_before and _always_made(waiting, code)
     seq = min(issued.seq for issued in waiting.values())
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
@@ -132,6 +137,14 @@ def _ended(
         ended=tuple(sorted(short)),
         more_turns=tuple(sorted(waiting)) if turns else (),
     )
+
+
+def _ended_by(test: Condition, waiting: Mapping[int, IssuedCall], ended: set[int], group: GroupTimeline) -> bool:
+    """Whether this test names exactly the ranks that ended, among others of its parts, and its other branch leads to the call."""
+    if test.holds or names_a_rank(test.test):
+        return False
+    through = ranks_under(test, group.members)
+    return {*waiting} <= {*through} and ended.isdisjoint(through)
 
 
 def _always_made(waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> bool:
