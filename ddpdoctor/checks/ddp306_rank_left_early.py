@@ -110,6 +110,7 @@ def check(
             else None
         )
         everyone = (*desync.minority, *desync.majority)
+        out_of_loops = [*_out_of_loops(desync, calls, code)] if gone is None and not left_by else []
         errors = exception_context.errors_of(calls, desync)
         longer = _longer(desync, gone)
         as_many = _as_many(desync, made_steps) and not longer
@@ -122,7 +123,7 @@ def check(
             _more(longer, counted=gone is not None) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
             ranks=longer or desync.culprits,
             where=[
-                *(left_by or (loop_departures.ways_out_of_training(calls, desync.ended, code) if gone is None else ())),
+                *(left_by or out_of_loops),
                 *(_asked(code, desync.minority, desync.majority) if not errors else ()),
                 *rank_values.where(desync.issued, desync.majority, desync.minority[0], code),
                 *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
@@ -141,6 +142,8 @@ def check(
             if errors
             else OF_AN_EXIT
             if left_by and _in_a_loop(exits, desync.ended, code)
+            else OF_A_DECISION
+            if out_of_loops
             else ALL_COME
             if as_many
             else OF_A_DECISION
@@ -234,6 +237,12 @@ def _by_a_decision(desync: Desync, steps: Mapping[int, int], code: SourceCode | 
     made = {steps.get(rank) for rank in (*desync.minority, *desync.majority)}
     leads_out = [any(jump.word != "continue" for jump in loop.jumps) for _, loop in loops_left(desync, code)]
     return not desync.ended and len(made) == 1 and None not in made and any(leads_out) and not leads_out[-1]
+
+
+def _out_of_loops(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Iterable[Where]:
+    """The statements by which ranks that ended left the loop of their last forward, or else that in which the others wait."""
+    trained = [*loop_departures.ways_out_of_training(calls, desync.ended, code)]
+    return trained or loop_departures.ways_out_of_waiting(desync, code)
 
 
 def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import is_rank_test, ranks_under, selects_ranks
+from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only, ranks_under, selects_ranks
+from ddpdoctor.analysis.collectives.desync import Desync, loops_left
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
@@ -127,6 +128,18 @@ def ways_out_of_training(
             places = [(frame, place) for frame in frames if (place := code.at(frame.file, frame.line)) is not None]
             left = dict.fromkeys((frame, loop) for frame, place in places for loop in place.loops)
             yield from ways_out(left, [entry.rank], by_rank_only=True)
+
+
+def ways_out_of_waiting(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
+    """The statements whose tests let exactly the ranks that ended out of loops in which all others wait."""
+    shown = set()
+    for frame, loop in loops_left(desync, code) if desync.ended else ():
+        for jump in loop.jumps:
+            leads_out = jump.word in ("break", "return") and (frame.file, jump.line) not in shown
+            if leads_out and lets_pass_only(jump, desync.ended, [*desync.issued]):
+                shown.add((frame.file, jump.line))
+                place = Frame(file=frame.file, line=jump.line, function=frame.function)
+                yield from (Where.at(place, rank=rank, note=_note(jump)) for rank in desync.ended)
 
 
 def _note(jump: Jump) -> str:

@@ -175,6 +175,30 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:63 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
         measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {}},
     ),
+    Sick(  # without a DDP model: out of the loop in which its peer waits
+        evidence=flights(
+            [STEP],
+            [STEP, NEXT],
+            facts={0: (RankExit(exit_code=0),)},
+            code=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LEAVES_BY_RANK,)),),
+        ),
+        says="rank 0 ended with exit code 0 while rank 1 waits in all_reduce #2",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:63 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {}},
+    ),
+    Sick(  # the test of the `break` names another rank than the one that ended: that is not how it left
+        evidence=flights(
+            [STEP, NEXT],
+            [STEP],
+            facts={1: (RankExit(exit_code=0),)},
+            code=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LEAVES_BY_RANK,)),),
+        ),
+        says="rank 1 ended with exit code 0 while rank 0 waits in all_reduce #2",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:61 train_step",),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 1}, "steps": {}},
+    ),
     Sick(  # one rank left in a helper, and both had made as many steps
         evidence=flights(
             [STEP],
