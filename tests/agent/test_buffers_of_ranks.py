@@ -69,3 +69,17 @@ def test_buffers_in_a_forward_past_the_wrapper_are_not_compared_where_others_go_
     followed.model.module(torch.randn(8, 4))  # the first forward of the second step
     followed.step(optimizer, torch.randn(8, 4))
     assert [bool(step.buffers) for step in followed.written(Step)] == [True, False]
+
+
+def test_buffers_are_not_compared_in_a_step_in_which_no_wrapper_made_them_equal(tmp_path: Path) -> None:
+    # as a GAN under manual optimization: two steps for one forward of the wrapper
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    rank = FollowedRank(tmp_path, net)
+    generator, discriminator = torch.optim.SGD(net[0].parameters()), torch.optim.SGD(net[1].parameters())
+    for _ in range(2):
+        rank.step(generator, torch.randn(4, 3))
+        net(torch.randn(4, 3)).sum().backward()
+        rank.steps.before_step(discriminator, (), {})
+        discriminator.step()
+        rank.steps.after_step(discriminator, (), {})
+    assert [bool(step.buffers) for step in rank.written(Step)] == [True, False, True]  # the last step is still open
