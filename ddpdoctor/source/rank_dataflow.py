@@ -10,6 +10,10 @@ from ddpdoctor.evidence.training_code import RANK_KINDS
 from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS
 
 _VARIABLES = frozenset(name for name, kind in ENVIRONMENT.items() if kind in RANK_KINDS)
+_OF_FRAMEWORKS = frozenset({"process_index", "local_process_index", "global_rank", "world_rank"})
+_FIRST_RANK = frozenset(
+    {"is_main_process", "is_local_main_process", "is_world_process_zero", "is_local_process_zero", "is_global_zero"}
+)
 _LOOK_UPS = re.compile(r"(?:^|\.)(?:environ\.get|getenv)$")
 
 
@@ -53,17 +57,28 @@ def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[tuple
 
 def _contains_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
     known = {*names}
-    return any(isinstance(part, ast.expr) and _is_rank(part, known) for part in ast.walk(expression))
+    return any(isinstance(part, ast.expr) and _holds_the_rank(part, known) for part in ast.walk(expression))
 
 
 def _compares_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
     known = {*names}
     return any(
-        _is_rank(side, known)
+        _asks_for_the_first(node)
+        or (
+            isinstance(node, ast.Compare)
+            and any(_holds_the_rank(side, known) for side in (node.left, *node.comparators))
+        )
         for node in ast.walk(expression)
-        if isinstance(node, ast.Compare)
-        for side in (node.left, *node.comparators)
     )
+
+
+def _holds_the_rank(value: ast.expr, known: set[str]) -> bool:
+    """Whether it is the rank by what the file assigns, or by the name that frameworks give it: `args.process_index`."""
+    return _is_rank(value, known) or (isinstance(value, ast.Attribute) and value.attr in _OF_FRAMEWORKS)
+
+
+def _asks_for_the_first(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in _FIRST_RANK
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -175,3 +175,21 @@ def test_a_value_that_depends_on_the_rank_has_the_name_of_its_argument(tmp_path:
     assert code is not None
     (value,) = code.places[0].rank_values
     assert (value.keyword, value.targets, value.line) == ("learning_rate", ("args",), 2)
+
+
+def test_the_rank_that_a_framework_holds_makes_a_value_depend_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.py"
+    path.write_text(
+        "def main(accelerator, args, lora):\n"
+        "    data = Text(size - 40 * (args.process_index == 1))\n"
+        "    lr = rate * (2 if accelerator.is_main_process else 1)\n"
+        "    scale = lora.alpha / lora.rank\n"
+        "    fit(data)\n"
+    )
+    code = source_of([Frame(file=str(path), line=5, function="main")])
+    assert code is not None
+    values = {value.line: (value.text, value.compares) for value in code.places[0].rank_values}
+    assert values == {
+        2: ("size - 40 * (args.process_index == 1)", True),
+        3: ("rate * (2 if accelerator.is_main_process else 1)", True),
+    }
