@@ -136,7 +136,7 @@ def check(
                 *exception_context.sentences(errors),
                 *unplaced(desync.issued, everyone),
                 *skipped,
-                *_or_called_alone(desync, code),
+                *(_or_called_alone(desync, code) if gone is None or gone.how is not How.SHORT else ()),
             ],
             remedy=exception_context.REMEDY
             if errors

@@ -56,6 +56,28 @@ def mixed_up(first: CollectiveCalls, *others: CollectiveCalls, code: SourceCode 
     return ended((first, ABORTED), *((one, LOST_PEER) for one in others), job=(code,))
 
 
+EPOCHS = Loop(line=98, head="for epoch in range(epochs)")
+
+
+def apart(rank0: int, rank1: int) -> Evidence:
+    """Rank 1 stands behind the loop over two batches, in a test that is not of the rank; rank 0 in it, in a call of a framework.
+
+    A pass has these numbers of batches on them.
+    """
+    tensor = Condition(line=96, test="isinstance(x, Tensor)", branch=0)
+    return flights(
+        [STEP, waits(Did("broadcast", line=62))],
+        [STEP, waits(Did("barrier", line=97, function="evaluate", main=101))],
+        code=(
+            CodePlace(file=TRAIN, line=43, function="run_batch"),
+            *(CodePlace(file=TRAIN, line=line, function="train_step", loops=(LOOP,)) for line in (61, 62)),
+            CodePlace(file=TRAIN, line=97, function="evaluate", conditions=(tensor,)),
+            *(CodePlace(file=TRAIN, line=line, function="main", loops=(EPOCHS,)) for line in (100, 101)),
+        ),
+        facts={0: (drew(1, 2, of=rank0),), 1: (drew(1, 2, of=rank1),)},
+    )
+
+
 IN_OTHER_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(97, "train_step"))
 IN_INIT = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "setup"))
 
@@ -83,6 +105,17 @@ EXITS = SourceCode(
 EITHER = SourceCode(requests=(leaves(20, "rank == '1'"), leaves(30, "not shards[rank]")))
 
 SICK = (
+    Sick(
+        evidence=apart(8, 2),  # the one has no further batch, and the other has not drawn its next yet
+        says="rank 1 left its loop and waits in barrier #2 while rank 0 waits in broadcast #2",
+        ranks=(0, 1),
+        where=(
+            "rank 1 /home/me/job/train.py:55 train_step",
+            "rank 1 /home/me/job/train.py:97 evaluate",
+            "rank 0 /home/me/job/train.py:62 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"1": 2, "0": 2}, "steps": {}},
+    ),
     Sick(  # one rank makes a turn more than all others
         evidence=flights([STEP, END], [STEP, END], [STEP, NEXT], [STEP, END], code=CODE),
         says="rank 2 makes one more turn of the loop than its peers: ranks 0-1,3 left their loop and wait in barrier #2 while "

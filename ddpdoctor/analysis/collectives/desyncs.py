@@ -18,7 +18,7 @@ from ddpdoctor.analysis.collectives.callsites import (
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.group_desync import desyncs_of
-from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import runs_to_its_end, started_next_epoch
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -143,14 +143,26 @@ def _by_turns(desync: Desync, timeline: Timeline, code: SourceCode | None) -> De
 
 def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) -> Desync:
     """Whether the ranks past a loop left it: they drew fewer batches than a pass has, or than the others."""
-    past = {Relation.PAST: desync.minority, Relation.WITHIN: desync.majority}.get(desync.comparison.relation)
-    if past != last.ranks or desync.group.name or desync.offset is not None or not desync.issued:
+    if desync.group.name or desync.offset is not None or not desync.issued:
         return desync
-    if any(_is_in(last.loop, desync.issued[rank].program, code) for rank in past if rank in desync.issued):
+    past = {Relation.PAST: desync.minority, Relation.WITHIN: desync.majority}.get(desync.comparison.relation)
+    if past != last.ranks and not _others_go_on(last, desync, code):
+        return desync
+    if any(_is_in(last.loop, desync.issued[rank].program, code) for rank in last.ranks if rank in desync.issued):
         return desync  # a call further down in the same turn of the loop
     comparison = replace(desync.comparison, relation=Relation.PAST)
     return replace(
         desync, cause=Cause.LEFT, minority=last.ranks, majority=last.others, tied=last.tied, comparison=comparison
+    )
+
+
+def _others_go_on(last: LoopDeparture, desync: Desync, code: SourceCode | None) -> bool:
+    """Whether all ranks with more batches stand in the loop over them: then those with fewer are past it, wherever they are."""
+    sides = {frozenset(desync.minority), frozenset(desync.majority)}
+    return (
+        last.how is How.SHORT
+        and sides == {frozenset(last.ranks), frozenset(last.others)}
+        and all(rank in desync.issued and _is_in(last.loop, desync.issued[rank].program, code) for rank in last.others)
     )
 
 

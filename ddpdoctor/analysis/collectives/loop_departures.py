@@ -245,12 +245,24 @@ def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
     least = min(ends.values(), default=0)
     early = tuple(rank for rank, end in sorted(ends.items()) if end == least)
     others = [rank for rank in ends if rank not in early]
-    if not least or not others or any(least not in marks[rank] or least + 1 not in marks[rank] for rank in others):
+    if not least or any(least not in each for each in marks.values()):
         return None
     last = {rank: each[least] for rank, each in marks.items()}
+    if not others:
+        return _at_the_end_of_some(last)
+    if any(least + 1 not in marks[rank] for rank in others):
+        return None
     if any(marks[rank][least + 1].in_pass != (last[rank].in_pass or 0) + 1 for rank in others):
         return None
     return _left_or_short(early, others, last, None)
+
+
+def _at_the_end_of_some(last: Mapping[int, StepMark]) -> _Found | None:
+    """All ranks drew as many batches, and some have no further one: a call before the next batch may part the ranks."""
+    early = tuple(rank for rank, mark in sorted(last.items()) if mark.of is not None and mark.in_pass == mark.of)
+    others = [rank for rank in last if rank not in early]
+    known = all(mark.of is not None and mark.in_pass is not None for mark in last.values())
+    return _left_or_short(early, others, last, None) if early and others and known else None
 
 
 def _by_the_call_behind(
