@@ -131,10 +131,12 @@ def _completed(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     holds all of them, collectives are counted anew.
     """
     transfers: dict[object, set[object]] = {}
+    collectives: dict[object, set[object]] = {}
     counted_anew = False
     for place, entry in enumerate(entries):
         if "collective_seq_id" in entry:
-            yield {**_ADDED_LATER, "p2p_seq_id": entry["collective_seq_id"], **entry}
+            between = _is_transfer(entry, transfers, collectives)
+            yield {**_ADDED_LATER, "p2p_seq_id": entry["collective_seq_id"], "is_p2p": between, **entry}
             continue
         counted_anew = counted_anew or (place == 0 and entry["record_id"] == 0)
         group, seq, operation = entry.get("pg_id", 0), entry["seq_id"], _named(entry["profiling_name"])[1]
@@ -144,6 +146,24 @@ def _completed(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             known.add(seq)
         collective = seq - len(known) if counted_anew else seq
         yield {**_ADDED_LATER, "collective_seq_id": collective, "p2p_seq_id": seq, "is_p2p": between, **entry}
+
+
+def _is_transfer(
+    entry: Mapping[str, Any], transfers: dict[object, set[object]], collectives: dict[object, set[object]]
+) -> bool | None:
+    """Whether an entry is a send, a receive, or what closes a batch of them, by the batch's own number. None: read its name.
+
+    `transfers` and `collectives` hold the numbers of sends that each group had made at those that were seen.
+    """
+    if "is_p2p" in entry or "p2p_seq_id" not in entry:
+        return None
+    group, seq, operation = entry.get("pg_id", 0), entry["p2p_seq_id"], _named(entry["profiling_name"])[1]
+    sent, met = transfers.setdefault(group, set()), collectives.setdefault(group, set())
+    if operation == END_OF_BATCH:
+        return bool(sent) and seq not in met  # what it closes may repeat earlier entries, and be cut out
+    between = bool(_PEERS.fullmatch(operation))
+    (sent if between else met).add(seq)
+    return between
 
 
 def _refuse_nested(fields: Iterable[Any]) -> None:

@@ -223,6 +223,23 @@ def test_a_send_is_open_though_a_collective_of_the_same_number_is_through(made: 
     assert record_of(in_a_group(send, completed=5)).state == (State.DONE if through else state,)
 
 
+def test_a_batch_of_sends_is_one_where_entries_do_not_tell_what_is_point_to_point() -> None:
+    """Of a group with batches of sends and, after them, a batch of collectives: both are closed by an entry of one name."""
+    names = ("send 0->1", "recv 0<-1", "coalesced", "all_reduce", "all_reduce", "coalesced")
+    entries = [
+        {"record_id": number, "pg_id": 1, "process_group": ("7", "pp"), "profiling_name": f"nccl:{name}",
+         "collective_seq_id": number // 3, "p2p_seq_id": 1, "op_id": number, "retired": False,
+         "state": "completed" if name == "coalesced" else "scheduled",
+         "time_created_ns": number, "time_discovered_completed_ns": None,
+         "input_sizes": [], "input_dtypes": [], "output_sizes": [], "output_dtypes": []}
+        for number, name in enumerate(names)
+    ]  # fmt: skip
+    record = record_of({"version": "2.1", "pg_config": {}, "entries": entries})
+    assert [record.calls[call].point_to_point for call in record.call] == [True] * 3 + [False] * 3
+    assert record.seq == (1,) * 6
+    assert {*record.state} == {State.DONE}
+
+
 def active_entries(*, completed: int) -> dict[str, Any]:
     """A dump of active entries alone: three batches of two collectives, without the closing entries of those that are through."""
     entry = {
