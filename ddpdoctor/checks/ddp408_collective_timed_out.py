@@ -70,7 +70,7 @@ def check(
                 int(rank) for told in _LATE_FOR_A_BARRIER.findall(text) for rank in re.findall(r"\b\d{1,9}\b", told)
             )
     if timed_out:
-        absent = sorted({*_absent(timeline, graph, watchdogs), *late})
+        absent = sorted({*_absent(timeline, graph, watchdogs), *late} - _came(watchdogs))
         _, seconds = next(iter(timed_out.values()))
         after = max(1, min(60, int(seconds / 2)))  # well before the timeout ends the job again
         never = f"; {group_ranks(absent)} never came" if absent else ""
@@ -100,6 +100,12 @@ def _call(watchdogs: Watchdogs | None) -> str:
     """The call that all watchdogs name, or `a collective`."""
     names = {one.name for one in watchdogs.gave_up.values()} if watchdogs is not None else set()
     return names.pop() if len(names) == 1 else "a collective"
+
+
+def _came(watchdogs: Watchdogs | None) -> set[int]:
+    """The ranks whose watchdogs all name one call: they were in it, also where a record without DDP's own calls lacks it."""
+    gave_up = watchdogs.gave_up if watchdogs is not None else {}
+    return {*gave_up} if len({(one.group, one.name) for one in gave_up.values()}) == 1 else set()
 
 
 def _without_a_dump(graph: WaitForGraph) -> Finding:

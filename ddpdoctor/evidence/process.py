@@ -27,7 +27,7 @@ class ChildProcess:
     command: str
     """Its command line."""
     cpu_share: float | None = None
-    """CPU seconds per second."""
+    """CPU seconds per second, with those of the processes below it."""
     stack: tuple[Frame, ...] = ()
     """Its main thread's frames, innermost first; empty where nobody asked."""
 

@@ -202,9 +202,18 @@ def _share(before: Sample | None, after: Sample) -> float | None:
 
 
 def _child(pid: int, before: Sample | None, after: Sample) -> ChildProcess:
-    return ChildProcess(
-        pid=pid, kind=_kind(pid), state=after.state, command=command(pid)[:300], cpu_share=_share(before, after)
+    share = (
+        None
+        if before is None or after.at <= before.at
+        else _ticks(before, after) / CLOCK_TICKS / (after.at - before.at)
     )
+    return ChildProcess(pid=pid, kind=_kind(pid), state=after.state, command=command(pid)[:300], cpu_share=share)
+
+
+def _ticks(before: Sample | None, after: Sample) -> int:
+    """What a process and all below it used between two looks: a compiler's driver only waits for the compiler."""
+    below = sum(_ticks(before.children.get(pid) if before else None, child) for pid, child in after.children.items())
+    return after.ticks - (before.ticks if before else 0) + below
 
 
 def _kind(pid: int) -> ChildKind:

@@ -128,3 +128,27 @@ def counterparts(pid: int, call: str) -> tuple[Counterpart, ...]:
         assert time.monotonic() < end, before
         time.sleep(0.05)
     return processes.state_between(pid, before, before).counterparts
+
+
+def test_what_a_process_uses_includes_those_below_it() -> None:
+    """A compiler's driver sleeps while the compiler works; one that only waits uses nothing."""
+    spins = subprocess.Popen(["sh", "-c", f"'{sys.executable}' -c 'while True: pass'; true"], start_new_session=True)
+    waits = subprocess.Popen(["sh", "-c", "sleep 60; true"], start_new_session=True)
+    try:
+        before = processes.sample(os.getpid())
+        until = time.monotonic() + 20
+        used: dict[int, float] = {}
+        while time.monotonic() < until and used.get(spins.pid, 0.0) < 0.05:
+            time.sleep(1.0)
+            after = processes.sample(os.getpid())
+            assert before is not None
+            assert after is not None
+            children = processes.state_between(os.getpid(), before, after).children
+            used = {child.pid: child.cpu_share or 0.0 for child in children}
+            before = after
+        assert used[spins.pid] >= 0.05
+        assert used[waits.pid] < 0.05
+    finally:
+        for child in (spins, waits):
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()

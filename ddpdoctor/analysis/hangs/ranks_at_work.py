@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.hangs.rank_activity import BUSY_SHARE, RankActivity, moves_data
+from ddpdoctor.analysis.hangs.rank_activity import IDLE_SHARE, RankActivity, moves_data
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 
 _WORK = frozenset({Activity.COMPUTING, Activity.FILE, Activity.IMPORTING})
@@ -28,5 +28,5 @@ def is_at_work(activity: RankActivity) -> bool:
         return False
     if activity.kind is Activity.SUBPROCESS:
         shares = [child.cpu_share or 0.0 for child in process.children if child.kind == "subprocess"]
-        return any(share >= BUSY_SHARE for share in shares)
+        return any(share >= IDLE_SHARE for share in shares)
     return activity.kind in _MAY_MOVE_DATA and moves_data(process)
