@@ -440,11 +440,41 @@ def _at_the_end(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterato
     made = {rank: track.steps_made for rank, track in tracks.items() if track.steps_made is not None}
     forwards = {track.forwards_made for track in tracks.values()}
     if len(made) == len(tracks) and len(forwards) == 1 and len(set(made.values())) > 1:
+        if (first := _first_skipped(tracks)) is not None:
+            yield first
+            return
         decided, sides = _voted(made)
         yield StepSkipped(
             step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides, cause=SkipCause.STEPS,
             seen=max(made.values()),
         )  # fmt: skip
+
+
+def _first_skipped(tracks: Mapping[int, Track]) -> StepSkipped | None:
+    """The first forward after which some ranks made no step and the others did, where each step of each rank was seen.
+
+    Ranks that skip other steps later may have made more of them in the end.
+    """
+    steps = {rank: {one.forwards: one for one in track.steps} for rank, track in tracks.items()}
+    if any(len(steps[rank]) != track.steps_made or track.left_out for rank, track in tracks.items()):
+        return None
+    apart = {
+        forwards for own in steps.values() for forwards in own if any(forwards not in other for other in steps.values())
+    }
+    if not apart:
+        return None
+    first = min(apart)
+    skipped = tuple(rank for rank, own in sorted(steps.items()) if first not in own)
+    decided = vote({rank: rank in skipped for rank in steps})
+    if not decided.tied and decided.minority != skipped:
+        return None
+    made = {rank: sum(place <= first for place in own) for rank, own in steps.items()}
+    later = {rank: [one for place, one in steps[rank].items() if place > first] for rank in skipped}
+    return StepSkipped(
+        step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides_of(made), cause=SkipCause.STEPS,
+        lines=lines_at({rank: min(own, key=lambda one: one.forwards) for rank, own in later.items() if own}),
+        seen=max(made.values()),
+    )  # fmt: skip
 
 
 def _read_early(tracks: Mapping[int, Track]) -> Iterator[ReadEarly]:
