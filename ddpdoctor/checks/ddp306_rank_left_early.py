@@ -51,6 +51,10 @@ OF_AN_EXIT = (
     "end all ranks together: all_reduce what decides it; where one ends for an error, raise an exception or exit with a code "
     "above 0, so that the launcher ends the others"
 )
+DDP = "/torch/nn/parallel/distributed.py"
+OF_A_BARE_MODEL = (
+    "wrap the model in DDP on every rank, and call the DDP model and not the module inside (`model.module`)"
+)
 ALL_JOIN = (
     "call `init_process_group` on every rank, under no test of the rank, or start fewer ranks (`--nproc-per-node`)"
 )
@@ -295,6 +299,7 @@ def _by_exits(
             f"{group_ranks(failures.finished)} ended with exit code 0{issued}, and {who(lost)} lost "
             f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}"
         )
+        alone = _trained_alone(failures.finished, lost, steps, calls)
         called = _left_by(exits, failures.finished)
         left_by = [
             *(called or loop_departures.ways_out_of_training(calls, failures.finished, code)),
@@ -308,13 +313,34 @@ def _by_exits(
             ended,
             ranks=failures.finished,
             where=[*left_by, *lost_at],
-            remedy=OF_AN_EXIT
+            details=[f"{group_ranks(failures.finished)} called no forward of a DDP model"] if alone else [],
+            remedy=OF_A_BARE_MODEL
+            if alone
+            else OF_AN_EXIT
             if called and _in_a_loop(exits, failures.finished, code)
             else ALL_COME
             if still == after and not _in_training(lost, failures.finished, calls, code)
             else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
+
+
+def _trained_alone(
+    finished: Sequence[int], lost: Sequence[Failure], steps: Mapping[int, int], calls: PerRank[CollectiveCalls] | None
+) -> bool:
+    """Whether ranks made further steps than their peers without a forward of a DDP model, which these called, or still made."""
+    forwards = {entry.rank: len(entry.value.forwards) for entry in calls or ()}
+    theirs = unique_ranks(lost)
+    if not all(rank in steps and rank in forwards for rank in (*finished, *theirs)):
+        return False
+    wraps = {
+        failure.rank
+        for failure in lost
+        if failure.error is not None and any(frame.file.endswith(DDP) for frame in failure.error.stack)
+    }
+    further = min(steps[rank] for rank in finished) > max(steps[rank] for rank in theirs) + 1
+    trained = all(forwards[rank] or rank in wraps for rank in theirs)
+    return further and trained and not any(forwards[rank] for rank in finished)
 
 
 def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:

@@ -78,6 +78,16 @@ def apart(rank0: int, rank1: int) -> Evidence:
     )
 
 
+def without_ddp(*, steps: int) -> Evidence:
+    """Ranks 0 and 2 called a DDP model, rank 1 made so many steps without one and ended."""
+    trained = CollectiveCalls(forwards=(Forward(number=1, place=AT, stack=(AT,)),))
+    return ranks(
+        (trained, LOST_PEER, StepCount(steps=1)),
+        (CollectiveCalls(), RankExit(exit_code=0), StepCount(steps=steps)),
+        (trained, LOST_PEER, StepCount(steps=1)),
+    )
+
+
 IN_OTHER_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(97, "train_step"))
 IN_INIT = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "setup"))
 
@@ -371,6 +381,20 @@ SICK = (
         ranks=(1,),
         where=("rank 2 /home/me/job/train.py:48 train", "rank 3 /home/me/job/train.py:48 train"),
         measured={"steps": {}},
+    ),
+    Sick(  # it trained the module inside DDP
+        evidence=without_ddp(steps=9),
+        says="rank 1 ended with exit code 0 after 9 steps, and ranks 0,2 lost it in the middle of a collective, after 1 step",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:48 train", "rank 2 /home/me/job/train.py:48 train"),
+        measured={"steps": {"0": 1, "1": 9, "2": 1}},
+    ),
+    Sick(  # it made no step more: its model may be another one
+        evidence=without_ddp(steps=1),
+        says="rank 1 ended with exit code 0 after 1 step, and ranks 0,2 lost it in the middle of a collective, after 1 step",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:48 train", "rank 2 /home/me/job/train.py:48 train"),
+        measured={"steps": {"0": 1, "1": 1, "2": 1}},
     ),
     Sick(  # looked at from outside: torchrun goes on where a rank has ended well
         evidence=hang(rank(), (RankExit(exit_code=0),), rank()),
