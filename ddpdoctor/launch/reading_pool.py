@@ -76,3 +76,4 @@ def _begin(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     gc.disable()
+    gc.freeze()

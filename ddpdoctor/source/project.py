@@ -131,6 +131,8 @@ class Project:
         """Free the trees now: scopes refer to each other, so that the collector would go over all of them."""
         for source in self.sources.values():
             for scope in source.scopes:
+                for statement in scope.statements:
+                    statement.block.ended.clear()  # the blocks in it refer to it
                 for name in scope.__slots__:
                     delattr(scope, name)
         self.sources.clear()

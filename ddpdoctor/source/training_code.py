@@ -215,6 +215,7 @@ def _facts(project: Project) -> TrainingCode:
         _module(source, maker, unused, full=source.file in wanted, root=source.file in roots)
         for source in reachable.values()
     )
+    values.release()
     return TrainingCode(modules=modules, programs=tuple(programs))
 
 

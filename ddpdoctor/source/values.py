@@ -101,6 +101,10 @@ class Values:
         """What the lists of the program hold."""
         return ListedObjects(self)
 
+    def release(self) -> None:
+        """Forget all: what is kept here refers to this object, so that only the collector would free the trees."""
+        self.__dict__.clear()
+
     def objects_in(self, node: ast.expr, at: At) -> Origins:
         """The objects of the program's classes in a list that a loop goes over."""
 

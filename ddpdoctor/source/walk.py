@@ -28,10 +28,10 @@ def walk(tree: ast.Module, file: str) -> list[Scope]:
 
 def dotted(node: ast.expr) -> str:
     """`a.b.c` of names and attributes alone, else an empty string; kept at the node, as it is asked for often."""
-    known = node.__dict__.get("dotted_name")
+    known: str | None = node.__dict__.get("dotted_name")
     if known is None:
         known = node.__dict__["dotted_name"] = _dotted(node)
-    return str(known)
+    return known
 
 
 def _dotted(node: ast.expr) -> str:
