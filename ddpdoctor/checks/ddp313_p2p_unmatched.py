@@ -41,6 +41,8 @@ def check(
     deviations = [*first_deviations.odd_calls(graph)] if graph is not None else []
     if handshakes.by_programs is not None:
         yield _by_programs(handshakes.by_programs)
+    for one in handshakes.misdirected:
+        yield _misdirected(one)
     if peers is not None and activities is not None and timeline is None:
         yield from _by_stacks(handshakes, activities)
         return
@@ -59,6 +61,18 @@ def check(
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )
+
+
+def _misdirected(one: Unmatched) -> Finding:
+    others = "receive from" if one.kind == "recv" else "send to"
+    return RULE.finding(
+        f"{_describe(one, tags=False)}; the other ranks with the same part in the job {others} another place here",
+        ranks=[one.rank],
+        where=_where(one),
+        remedy=f"mend the partner that rank {one.rank} gives to this call",
+        waiting=[one.rank],
+        kind=one.kind,
+    )
 
 
 def _by_stacks(handshakes: Handshakes, activities: Activities) -> Iterator[Finding]:

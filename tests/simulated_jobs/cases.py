@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulated_jobs import faults
@@ -105,6 +105,19 @@ def called_besides(rank: int, description: str, before: int, op: str = "all_redu
 def other_shape(rank: int, description: str, number: int) -> Plant:
     def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
         faults.in_other_shape(written, rank, place_of(written[rank], number, where=of(description)))
+
+    return plant
+
+
+def other_partner(rank: int, partner: int, number: int) -> Plant:
+    """One receive of the rank waits for another rank of its pipeline."""
+
+    def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
+        place = place_of(written[rank], number, where=of(PIPELINE, "recv"))
+        call = written[rank][place]
+        assert isinstance(call, Call)
+        assert call.peer != partner
+        written[rank][place] = replace(call, peer=partner)
 
     return plant
 

@@ -20,6 +20,7 @@ from tests.simulated_jobs.cases import (
     healthy,
     left_out,
     lost_dump,
+    other_partner,
     other_shape,
     out_of_data,
     stuck,
@@ -139,6 +140,17 @@ def test_one_of_four_replicas_without_data_is_named(tmp_path: Path) -> None:
     job = JOBS["large"]
     finding, *_ = findings(Case(job=job, plant=out_of_data(2), code="DDP305"), tmp_path)
     assert finding.ranks == tuple(r for r in range(job.topology.world) if job.topology.coordinates(r)[1] == 2)
+
+
+@pytest.mark.parametrize("name", ["large", "dense"])
+def test_a_rank_that_names_another_partner_is_at_fault_and_not_the_partner(name: str, tmp_path: Path) -> None:
+    """Ranks with the same part receive from the next stage; in `dense` there are four of them."""
+    job = JOBS[name]
+    rank, partner = (job.topology.rank(1, 1, stage) for stage in (1, 3))
+    plant = other_partner(rank, partner, -1)
+    finding, *_ = findings(Case(job=job, plant=plant, code="DDP313"), tmp_path)
+    assert (finding.code, finding.ranks) == ("DDP313", (rank,))
+    assert "receive from another place here" in finding.message
 
 
 def test_an_uneven_exchange_is_no_mismatch(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ class Unmatched:
     place: Frame | None
     seconds: float | None = None
     tag: int = 0
+    entry: int = 0
+    """Its place in the rank's flight recorder."""
     batch: tuple[str, int] | None = None
     """The group and the number of its batch, where the recorders have not kept what tells if the partner made its half."""
 
@@ -47,6 +49,8 @@ class Handshakes:
     """
 
     unmatched: tuple[tuple[Unmatched, ...], ...]
+    misdirected: tuple[Unmatched, ...] = ()
+    """Those of ranks that named another partner than ranks with the same part in the job: the partner did nothing wrong."""
     by_programs: WaitForGraph | None = None
     """What waits end in where every half has a partner, and is not the one that it was meant for: some left one out before."""
 
@@ -77,11 +81,14 @@ def derive(
         elsewhere = {one.rank for one in activities.elsewhere} if activities is not None else set()
         if graph.reason is Reason.IDLE and elsewhere.issuperset(graph.ranks):
             return Handshakes(())
+        misdirected = _misdirected(found, programs) if graph.reason is Reason.CYCLE and programs is not None else ()
+        if misdirected:
+            return Handshakes((), misdirected)
         unmatched = tuple(_at_the_end(found, graph, deadlocks))
-        return Handshakes(unmatched, None if unmatched else _by_programs(graph))
+        return Handshakes(unmatched, by_programs=None if unmatched else _by_programs(graph))
     if not found and calls is not None and (timeline is None or not _holds_transfers(timeline)):
         found = [*_by_agent(calls)]
-    return Handshakes(tuple(_roots(found)), _by_programs(graph))
+    return Handshakes(tuple(_roots(found)), by_programs=_by_programs(graph))
 
 
 def _by_stacks(
@@ -117,6 +124,15 @@ def _meets(rank: int, given: GivenPeer, by_rank: Mapping[int, GivenPeer]) -> boo
 def _by_programs(graph: WaitForGraph | None) -> WaitForGraph | None:
     deviates = graph is not None and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA)
     return graph if deviates and graph is not None and graph.only_point_to_point else None
+
+
+def _misdirected(found: Sequence[Unmatched], programs: ProgramComparison) -> tuple[Unmatched, ...]:
+    """Those of the one rank whose oldest half goes elsewhere than that of all ranks with its part, of which two are known."""
+    oldest: dict[int, Unmatched] = {}
+    for one in found:
+        oldest.setdefault(one.rank, one)
+    elsewhere = [one for one in oldest.values() if programs.goes_elsewhere(one.rank, one.entry)]
+    return tuple(elsewhere) if len(elsewhere) == 1 else ()
 
 
 def _at_the_end(
@@ -239,6 +255,7 @@ def _unmatched(
         place=stack[-1] if stack else None,
         seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
         tag=record.calls[record.call[entry]].tag,
+        entry=entry,
         batch=batch,
     )
 

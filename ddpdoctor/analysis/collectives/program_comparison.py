@@ -189,6 +189,37 @@ class ProgramComparison:
         places = [self._program(rank).place(kind, number) for kind, number in (one, other)]
         return None if places[0] is None or places[1] is None else places[0] < places[1]
 
+    def goes_elsewhere(self, rank: int, entry: int) -> bool:
+        """Whether all ranks with its part sent or received as often before, and this time with another partner, all with one.
+
+        At least two of them are needed: of two ranks either may be wrong.
+        """
+        record = self.records[rank]
+        mine = record.calls[record.call[entry]]
+        name, number = record.groups[mine.group].name, record.seq[entry]
+        kind = self.kind(rank, name, point_to_point=True)
+        if kind is None:
+            return False
+        ends: Counter[frozenset[tuple[str, int | None, int | None]]] = Counter()
+        like = islice(self._nearest(rank, self._with_part(self._program(rank).part)), MOST_COMPARED)
+        for other in like:
+            if self._program(other).place(kind, number) is not None:
+                ends[self._ends_of(other, kind, number)] += 1
+        ((theirs, times), *others) = ends.most_common() or [(frozenset(), 0)]
+        own = self._ends_of(rank, kind, number)
+        replaced = {op for op, _, _ in own - theirs} == {op for op, _, _ in theirs - own} == {mine.op}
+        return times > 1 and not others and (mine.op, mine.source, mine.target) not in theirs and replaced
+
+    def _ends_of(self, rank: int, kind: Kind, number: int) -> frozenset[tuple[str, int | None, int | None]]:
+        """The sends and receives that the rank issued as this number of a kind, with their places in the group."""
+        record, labels = self.records[rank], self._labels(rank)
+        calls = (record.calls[call] for call, seq in zip(record.call, record.seq, strict=True) if seq == number)
+        return frozenset(
+            (call.op, call.source, call.target)
+            for call in calls
+            if call.point_to_point and call.source is not None and labels[record.groups[call.group].name] == kind[0]
+        )
+
     def first_deviation(self, rank: int) -> FirstDeviation | None:
         """The calls that the rank first left out, or made besides, compared with the nearest rank with its part.
 
