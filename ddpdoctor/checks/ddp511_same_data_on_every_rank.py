@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SameInputs, SameSamples
 from ddpdoctor.messages import sampler_shares
-from ddpdoctor.messages.divergence import finding
+from ddpdoctor.messages.divergence import everyone, finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -30,8 +30,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     """An epoch whose indices are the same on all ranks, or steps whose inputs are on several."""
     for samples in divergences.of(SameSamples):
         message = (
-            f"in epoch {samples.epoch}, all {divergences.world_size} ranks draw the same {samples.unique} samples in the same "
-            f"order{sampler_shares.sentence(samples.shares)}"
+            f"in epoch {samples.epoch}, {everyone(samples.ranks, divergences.world_size)} draw the same {samples.unique} samples "
+            f"in the same order{sampler_shares.sentence(samples.shares)}"
         )
         shown = finding(
             RULE,
@@ -61,7 +61,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
 def _who(inputs: SameInputs, world_size: int) -> str:
     """`all 8 ranks`, `ranks 1-3`, or of several groups `all ranks of each of 2 groups (ranks 0,2; ranks 1,3)`."""
     if len(inputs.groups) == 1:
-        return f"all {world_size} ranks" if len(inputs.ranks) == world_size else group_ranks(inputs.ranks)
+        return everyone(inputs.ranks, world_size)
     shown = "; ".join(map(group_ranks, inputs.groups[:SHOWN_GROUPS]))
     more = "; ..." if len(inputs.groups) > SHOWN_GROUPS else ""
     return f"all ranks of each of {len(inputs.groups)} groups ({shown}{more})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, ReductionScaled
-from ddpdoctor.messages.divergence import finding
+from ddpdoctor.messages.divergence import everyone, finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -24,7 +24,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     for found in divergences.of(ReductionScaled):
         message = (
             f"from step {found.step} of {divergences.steps} on, the reduced gradient is {found.factor:g} times the "
-            f"mean of the local gradients on all {divergences.world_size} ranks"
+            f"mean of the local gradients on {everyone(found.ranks, divergences.world_size)}"
         )
         yield finding(
             RULE,

@@ -66,3 +66,8 @@ def suspects(ranks: Sequence[int], devices: Mapping[int, str], tracks: PerRank[T
     ]
     shown = ", ".join(dict.fromkeys(filter(None, named)))
     return f"{group_ranks(ranks)} ({shown})" if shown else group_ranks(ranks)
+
+
+def everyone(ranks: Sequence[int], world_size: int) -> str:
+    """`all 4 ranks`, or `ranks 0,2` where they are the replicas of one part of a model."""
+    return f"all {world_size} ranks" if len(ranks) == world_size else group_ranks(ranks)

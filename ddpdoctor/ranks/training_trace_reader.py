@@ -204,6 +204,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
             for row in listing.tensors
         ),
         wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
+        replicas=_replicas(_of(trace.Wrapped, records)),
         start=_start(records),
         left=tuple(
             Left(
@@ -519,3 +520,8 @@ def _frame(line: SourceLine | None) -> Frame | None:
 
 def _frames(lines: Mapping[str, SourceLine]) -> dict[str, Frame]:
     return {what: frame_of(line) for what, line in lines.items()}
+
+
+def _replicas(wraps: Iterable[trace.Wrapped]) -> frozenset[int] | None:
+    groups = [frozenset(wrapped.ranks) for wrapped in wraps if wrapped.ranks is not None]
+    return frozenset.intersection(*groups) if groups else None

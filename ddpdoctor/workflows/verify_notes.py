@@ -38,8 +38,7 @@ def without_a_final_record(ranks: Sequence[RankFacts], gave_up: Container[str]) 
 
 def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note where the ranks make steps of their own and average the weights: which steps were compared."""
-    by_number = dict(enumerate(tracks))
-    if not averages_weights(by_number, aligned(by_number)):
+    if not any(averages_weights(group, aligned(group)) for group in _groups(tracks)):
         return ()
     compared = (
         "the job averages its weights itself and not its gradients: replicas were compared right after each averaging"
@@ -51,10 +50,9 @@ def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
 
 def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note where each rank keeps a part of the optimizer's state, of which there is no second copy."""
-    by_number = dict(enumerate(tracks))
     steps = [step for track in tracks for step in track.steps]
     of_torch = next((one.optimizer for one in steps if one.state is None and "ZeroRedundancy" in one.optimizer), "")
-    by_hand = any(sharding(seen, by_number) is not None for seen in aligned(by_number)[-ASKED:])
+    by_hand = any(sharding(seen, group) is not None for group in _groups(tracks) for seen in aligned(group)[-ASKED:])
     if not of_torch and not by_hand:
         return ()
     whose = (
@@ -100,3 +98,11 @@ def wrapped_twice(directory: Path) -> tuple[str, ...]:
         "each backward reduces gradients twice"
         for line in sorted(second_wraps(directory))
     )
+
+
+def _groups(tracks: Sequence[Track]) -> list[dict[int, Track]]:
+    """The tracks, numbered, by the ranks that their wrappers reduce gradients among."""
+    groups: dict[frozenset[int] | None, dict[int, Track]] = {}
+    for number, track in enumerate(tracks):
+        groups.setdefault(track.replicas, {})[number] = track
+    return [*groups.values()]

@@ -40,8 +40,9 @@ HEALTHY = (
     Healthy(ways=("local_sgd",), averages=True, needs="accelerate"),
     Healthy(ways=("shards",)),
     Healthy(ways=("shards_and_replicates",), nproc=4),
+    Healthy(ways=("trains_stages",), nproc=4),
 )
-OFTEN = {"accumulates", "averages_late"}  # the others when somebody asks for the matrix
+OFTEN = {"accumulates", "averages_late", "trains_stages"}  # the others when somebody asks for the matrix
 
 
 def rows() -> list[Any]:
@@ -89,6 +90,8 @@ SICK = (
     Sick(way="local_sgd", fault="rate", code="DDP506", ranks=(0, 1), step=9, needs="accelerate"),
     Sick(way="shards", fault="rate", code="DDP506", ranks=(0, 1), step=8),
     Sick(way="shards_and_replicates", fault="weights", code="DDP503", ranks=(0, 2), step=8, nproc=4),
+    Sick(way="trains_stages", fault="weights", code="DDP509", ranks=(0,), step=8, nproc=4),
+    Sick(way="trains_stages", fault="gradients", code="DDP505", ranks=(0,), step=8, nproc=4),
 )
 
 
@@ -135,6 +138,9 @@ def one_fault() -> list[Sick]:
         Sick(way="shards_and_replicates", fault="rate", code="DDP506", ranks=(0,), step=8, nproc=4),
         Sick(way="shards", fault="buffer", code="DDP508", ranks=(0,), step=8),
         Sick(way="shards_and_replicates", fault="buffer", code="DDP508", ranks=(0,), step=8, nproc=4),
+        Sick(way="trains_stages", fault="weights", code="DDP509", ranks=(0,), step=8, nproc=4),
+        Sick(way="trains_stages", fault="rate", code="DDP506", ranks=(0, 2), step=8, nproc=4),
+        Sick(way="trains_stages", fault="buffer", code="DDP508", ranks=(0,), step=8, nproc=4),
     ]
 
 
@@ -164,6 +170,7 @@ def test_one_rank_with_another_weight_rate_or_buffer_is_found(row: Sick, command
         ("averages_late",),
         ("shards",),
         ("shards_and_replicates",),
+        ("trains_stages",),
         *((way,) for way in FRAMEWORKS),
     ],
     ids=lambda ways: ways[0],
@@ -173,7 +180,7 @@ def test_the_same_job_without_a_fault_gets_silence(
 ) -> None:
     if ways[0] in FRAMEWORKS:
         pytest.importorskip(FRAMEWORKS[ways[0]])
-    report = reported(command, 4 if "shards_and_replicates" in ways else 2, tmp_path, *ways, *own)
+    report = reported(command, 4 if ways[0] in {"shards_and_replicates", "trains_stages"} else 2, tmp_path, *ways, *own)
     assert [finding["message"] for finding in report["findings"] if finding["severity"] != "info"] == []
     assert report["undecided"] == []
 

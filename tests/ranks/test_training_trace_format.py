@@ -55,7 +55,7 @@ GRADIENTS = st.builds(
 RECORDS = {
     Joined: st.builds(Joined, st.just(VERSION), st.none() | COUNT, NAME, NAME, COUNT),
     trace.ModelListing: st.builds(trace.ModelListing, st.lists(ROW, max_size=2)),
-    trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE),
+    trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE, st.none() | st.lists(st.integers(0, 9))),
     trace.BufferBroadcasts: st.builds(trace.BufferBroadcasts, NAME, st.booleans(), st.lists(NAME, max_size=2)),
     trace.WrappedTwice: st.builds(trace.WrappedTwice, LINE),
     trace.Recomputed: st.builds(

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -29,6 +30,13 @@ def broadcasts_buffers(ddp: Any) -> bool:  # noqa: ANN401
     """Whether the wrapper copies rank 0's buffers to all ranks before each forward in training."""
     name = "forward_sync_buffers" if hasattr(ddp, "forward_sync_buffers") else "broadcast_buffers"  # from torch 2.13 on
     return bool(getattr(ddp, name, True))
+
+
+def members(ddp: Any) -> list[int] | None:  # noqa: ANN401
+    """The global ranks among which the wrapper reduces gradients; None where these are all ranks."""
+    group = getattr(ddp, "process_group", None)
+    ranks = dist.get_process_group_ranks(group) if group is not None else []
+    return sorted(ranks) if 0 < len(ranks) < dist.get_world_size() else None
 
 
 class WrappedModel:

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from .async_work import Unwaited
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
-from .ddp_models import Models, WrappedModel
+from .ddp_models import Models, WrappedModel, members
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
@@ -155,7 +155,7 @@ class StepTracker:
             return
         hook = ForwardHook(self._trace.observing(self.inner_forward))
         ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
-        self._trace.write(Wrapped(user_line()))
+        self._trace.write(Wrapped(user_line(), members(ddp)))
         self._trace.write(buffers)
         if name := device_name(ddp.module):
             self._trace.write(Device(name))

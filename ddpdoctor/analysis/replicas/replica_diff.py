@@ -20,6 +20,7 @@ from ddpdoctor.analysis.replicas.comparison import (
 )
 from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_states, last_written
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
+from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.training_divergence import ByRank, aligned
@@ -44,7 +45,17 @@ Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, st
 
 def derive(tracks: PerRank[Track]) -> Replicas:
     """The structure before wrapping, then the values at the start, or at the first step where they differ."""
-    by_rank = {entry.rank: entry.value for entry in tracks}
+    each = of_each_group({entry.rank: entry.value for entry in tracks}, _of_replicas)
+    apart = [one for one in each if one.structure or one.values]
+    return min(apart or each, key=_when)
+
+
+def _when(one: Replicas) -> tuple[bool, int]:
+    """What orders comparisons: buffers that ranks may keep for themselves come last, then the step decides."""
+    return one.own_buffers, -1 if one.step is None else one.step
+
+
+def _of_replicas(by_rank: Mapping[int, Track]) -> Replicas:
     if all(track.start is None and not track.steps for track in by_rank.values()):
         raise SkipCheck("no rank wrapped a model in DistributedDataParallel or stepped an optimizer")
     structure = _structure({rank: track.kinds for rank, track in by_rank.items()})
@@ -259,7 +270,8 @@ def element_in(tables: Mapping[int, Table]) -> Locate:
 
     def locate(name: str, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind, str]:
         columns = [dict(tables[side[0]].samples.get(name, ())) for side in sides]
-        apart = [offset for offset in columns[0] if len({column.get(offset) for column in columns}) > 1]
+        common = [offset for offset in columns[0] if all(offset in column for column in columns)]
+        apart = [offset for offset in common if len({column[offset] for column in columns}) > 1]
         if not apart:
             return None, "value", ""
         kinds = {_kind([column[offset] for column in columns]) for offset in apart}

@@ -50,6 +50,7 @@ from ddpdoctor.analysis.replicas.hardware_errors import (
     who_wrote_given,
 )
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
+from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, differs_after, sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
@@ -64,8 +65,17 @@ StepKey = tuple[int, int, int]
 
 
 def derive(tracks: PerRank[Track]) -> Divergences:
-    """Every way in which the ranks part, at its first step; the scan ends at the step after which the weights differ."""
+    """Every way in which replicas part, at its first step; the scan ends at the step after which the weights differ."""
     by_rank = {entry.rank: entry.value for entry in tracks}
+    each = of_each_group(by_rank, _of_replicas)
+    return Divergences(
+        steps=max(one.steps for one in each),
+        world_size=len(by_rank),
+        found=tuple(_first_of_each(found for one in each for found in one.found)),
+    )
+
+
+def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
     methods = {track.method for track in by_rank.values()}
     if len(methods) > 1:
         raise SkipCheck("some ranks have the package xxhash and some do not: install it on all ranks or on none")
@@ -94,7 +104,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     return Divergences(
         steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
         world_size=len(by_rank),
-        found=tuple(_first_of_each(found)),
+        found=tuple(found),
     )
 
 

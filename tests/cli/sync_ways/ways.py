@@ -132,6 +132,16 @@ def scales(job):
         scaler.update()
 
 
+def trains_stages(job):
+    """Every second rank has another stage of a pipeline, wrapped with a process group of its own."""
+    groups = [dist.new_group(range(stage, dist.get_world_size(), 2)) for stage in range(2)]
+    stage = job.model()
+    if job.rank % 2:
+        nn.init.zeros_(stage.last.weight)
+    model = DistributedDataParallel(stage, process_group=groups[job.rank % 2], broadcast_buffers=not job.own_buffers)
+    job.train(model, sgd(model))
+
+
 def compiles(job):
     model = wrapped(job)
     job.train(model, sgd(model), forward=torch.compile(model, backend="aot_eager"))

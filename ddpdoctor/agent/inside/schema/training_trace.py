@@ -73,6 +73,8 @@ class Wrapped(NamedTuple):
 
     line: SourceLine | None
     """Where."""
+    ranks: list[int] | None = None
+    """The members of the wrapper's process group; None for all ranks."""
 
 
 class BufferBroadcasts(NamedTuple):
