@@ -137,7 +137,11 @@ FUNCTIONS = {
 """What a call of a full name is for."""
 
 COMMANDS = frozenset(
-    {"os.system", *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen"))}
+    {
+        "os.system",
+        *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")),
+        *(f"asyncio.create_subprocess_{name}" for name in ("exec", "shell")),
+    }
 )
 """Calls that start a command of the shell."""
 FETCHERS = frozenset({"wget", "aria2c", "gdown", "kaggle", "unzip"})
