@@ -51,7 +51,7 @@ def attribute_of(values: Values, cls: Scope, name: str, hops: int = MOST_BASES) 
 def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Origin]:
     method = values.project.method(cls, name)
     if method is not None:
-        is_property = any(dotted(decorator).endswith("property") for decorator in method.decorators)
+        is_property = any(dotted(one).endswith("property") for one in (*method.decorators, *_made_of(method, name)))
         return values.returned(method, None, values.single) if is_property else (values.uncalled(method, name),)
     found: list[Origin] = [*_constructed(values, cls, name)]
     given = values.index.attributes.get((id(cls), name), ())
@@ -74,6 +74,12 @@ def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Ori
     if all(origin.kind is Kind.CONSTANT for origin in found) and _is_filled_in(cls, name, found):
         found.append(Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)))
     return found
+
+
+def _made_of(method: Scope, name: str) -> list[ast.expr]:
+    """What a class makes of a method behind it: `property` of `is_main = property(is_main)`."""
+    given = method.of_class.definitions.get(name, ()) if method.of_class is not None else ()
+    return [one.value.func for one in given if isinstance(one.value, ast.Call)]
 
 
 def _stays(scope: Scope, key: str, definition: Definition) -> bool:
