@@ -193,3 +193,39 @@ def test_a_hook_on_a_gradient_keeps_it_until_backward_returns(
             trace.raise_held()
     trace.raise_held()
     assert not trace.alive
+
+
+def test_a_gradient_of_which_no_copy_can_be_made_does_not_leave_the_hook(
+    rank: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no handler's error: the comparison ends with the reason, and the job's backward does not."""
+    trace = TraceWriter(rank)
+    hooks = _Hooks(trace, Budget(trace, 1, 0.005), Digests(trace))
+    parameter = torch.ones(3, requires_grad=True)
+    hooks.follow([parameter], again=False)
+
+    def refuses(*_: object) -> torch.Tensor:
+        raise TypeError("no aten.copy_.default")
+
+    monkeypatch.setattr(torch.Tensor, "copy_", refuses)
+    monkeypatch.setattr(hooks, "_take", refuses)
+    trace.backwards = 1
+    parameter.sum().backward()
+    assert parameter.grad is not None
+    trace.raise_held()
+
+
+def test_a_handler_that_enters_a_block_finds_the_lock_free(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python runs a handler between any two of its own statements: here right after the last call before the lock."""
+    budget = Budget(TraceWriter(rank), 1, 0.005)
+    held: list[bool] = []
+    enabled = gc.isenabled
+
+    def looks() -> bool:
+        held.append(budget._lock.locked())
+        return enabled()
+
+    monkeypatch.setattr(gc, "isenabled", looks)
+    with budget:
+        pass
+    assert held == [False]

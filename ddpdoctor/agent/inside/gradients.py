@@ -201,7 +201,7 @@ class _Hooks:
                 began = time.perf_counter() if is_timed else 0.0
                 try:
                     target.copy_(gradient)
-                except RuntimeError as error:  # a sparse one
+                except (RuntimeError, TypeError) as error:  # a sparse one, or one of a class that copies nothing
                     pass_on(error)
                     take(place, gradient)
                     return
@@ -209,7 +209,7 @@ class _Hooks:
                 if is_timed:
                     trace.spent += CALLED_AND_COPIED * (time.perf_counter() - began)
             except BaseException as error:
-                trace.hold(error)
+                trace.failed_in_backward(error)
 
         accumulated.__dict__["_torchdynamo_disable"] = True  # what compiled autograd asks
         return accumulated

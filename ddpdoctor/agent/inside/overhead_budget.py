@@ -89,11 +89,12 @@ class Budget:
         blocks = self._of_thread.blocks
         outside = len(blocks)
         block = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+        collects = gc.isenabled()  # no handler that enters a block of its own can run while the lock is held
         try:
             with self._lock:
                 blocks += [block]  # no signal is handled from here to the end of the next statement
                 self._inside += 1
-                if self._inside == 1 and gc.isenabled():
+                if self._inside == 1 and collects:
                     self._collects = True
                     gc.disable()
             _set_grad_enabled(False)

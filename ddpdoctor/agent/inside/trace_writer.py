@@ -157,6 +157,13 @@ class TraceWriter:
                 COMPARING, f"a signal handler of the job raised {type(error).__name__} in the midst of it"
             )
 
+    def failed_in_backward(self, error: BaseException) -> None:
+        """A hook on a gradient was left with `error`: what a handler of the job's has raised goes on to the job, but later."""
+        if not isinstance(error, Exception) or is_of_handler(error):
+            self.hold(error)
+        else:
+            self._fail(error)
+
     def hold(self, error: BaseException) -> None:
         """Let the job have `error` where its backward returns: a hook that raises it would break the reduction off.
 

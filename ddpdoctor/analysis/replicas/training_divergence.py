@@ -109,10 +109,14 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
 
 
 def _without_an_optimizer(tracks: Mapping[int, Track]) -> tuple[int, ...]:
-    """The ranks that made no step from first to last, where others did and nothing is wrapped: actors beside a learner."""
+    """The ranks that made no step and no backward, where others did and nothing is wrapped: actors beside a learner."""
     if any(track.wrap_lines or track.start for track in tracks.values()):
         return ()
-    idle = tuple(rank for rank, track in sorted(tracks.items()) if track.steps_made == 0)
+    idle = tuple(
+        rank
+        for rank, track in sorted(tracks.items())
+        if track.steps_made == 0 and not any("backward" in one.lines for one in track.steps)
+    )
     return idle if len(idle) < len(tracks) else ()
 
 

@@ -440,7 +440,7 @@ ACTORS = {"steps_made": [4, 0, 0]}
 
 
 def _only_rank_0_steps(rank: int, step: int) -> dict[str, Any]:
-    return {} if rank == 0 else {"step": 0}
+    return {} if rank == 0 else {"step": 0, "lines": {}}
 
 
 def test_actors_that_never_step_beside_a_learner_are_no_finding_and_the_reason_is_given() -> None:
@@ -452,3 +452,8 @@ def test_actors_that_never_step_beside_a_learner_are_no_finding_and_the_reason_i
 
 def test_a_rank_that_never_steps_its_wrapped_model_is_named() -> None:
     assert found(_only_rank_0_steps, **ACTORS)
+
+
+def test_a_rank_that_computes_gradients_and_never_steps_is_named() -> None:
+    make: Make = lambda rank, _: {} if rank == 0 else {"step": 0}  # noqa: E731
+    assert found(make, start=[None] * 3, **ACTORS)
