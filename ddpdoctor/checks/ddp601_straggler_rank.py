@@ -47,7 +47,8 @@ def check(
     """One finding for each host on which the same rank is last nearly always and for long, or ranks are slow at their own work.
 
     A stalled job gets no finding: the cause of the stall comes first. Neither does a rank that waits for a processor longer
-    than its peers, and is late by that.
+    than its peers, and is late by that, nor one that waits for a processor for as long as its peers wait for it: where all
+    ranks do, the scheduler decides who is last, and for long the same one.
     """
     if stragglers is None and work is None:
         raise SkipCheck("no step times of a job and no local compute times of three benchmark ranks")
@@ -78,6 +79,7 @@ def _is_slow(straggler: Straggler) -> bool:
         and straggler.seconds >= LEAST_SECONDS
         and straggler.seconds * straggler.last_in >= LEAST_LOST_SECONDS
         and straggler.crowded < CROWDED * straggler.share
+        and straggler.queued < straggler.share
     )
 
 

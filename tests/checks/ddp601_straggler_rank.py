@@ -68,6 +68,20 @@ SICK = (
             "phase": "in its forward and backward",
         },
     ),
+    Sick(  # on a crowded host: it sleeps for longer than it waits for a processor, as all do
+        evidence=with_processor_time(steps(lambda _: {"batch": 30}, majority), had(0.5, 3.0), had(0.5, 3.0)),
+        says="rank 0 is last into 39 of 39 collectives, 30 ms behind; its peers wait 59 % of their time; "
+        "it loses 30 ms between its batch and its forward",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:60 train_step",),
+        measured={
+            "seconds_late": 0.03,
+            "share": 0.588235,
+            "rounds": 39,
+            "last_in": 39,
+            "phase": "between its batch and its forward",
+        },
+    ),
     Sick(
         evidence=steps(lambda step: {"forward": 13 + step % 3}, majority),
         says="rank 0 is last into 39 of 39 collectives, 14 ms behind; its peers wait 40 % of their time; "
@@ -144,6 +158,7 @@ HEALTHY = (
     steps(lambda step: {"batch": 20_000 if step == 20 else 0}, majority, majority),  # one evaluation
     steps(lambda _: {"forward": 1}, majority, majority),
     with_processor_time(steps(lambda _: {"forward": 30}, majority), had(1.0, 6.0), had(1.0, 2.0)),  # kept from running
+    with_processor_time(steps(lambda _: {"batch": 30}, majority), had(0.6, 7.0), had(0.6, 6.5)),  # all wait for long
     with_processor_time(steps(lambda _: {"input": 30}, majority), had(1.0, 2.0, 5.0), had(1.0, 2.0, 1.0)),  # its loader
     with_processor_time(  # its loader, beside programs of others
         steps(lambda _: {"input": 30}, majority), had(1.0, 2.0, 5.0, used=5.0), had(1.0, 2.0, 1.0, used=4.0)

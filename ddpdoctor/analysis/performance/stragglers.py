@@ -35,7 +35,8 @@ class Straggler:
     It was last in `last_in` of `rounds` rounds, then by `seconds` (median) after the last but one; `share` is the part of
     all the time that these waits make up. `phase` says where it lost most against its peers, `phase_seconds` how much a
     round (median); None where no marks tell. `crowded` is the part of the time by which it waited longer for a processor
-    than its peers, beyond what its own work explains; 0 where the scheduler's counters were not read.
+    than its peers, beyond what its own work explains, and `queued` the part by which it waited for one at all, beyond what
+    its additional work explains; 0 where the scheduler's counters were not read.
     """
 
     host: str
@@ -47,6 +48,7 @@ class Straggler:
     phase: str | None
     phase_seconds: float | None
     crowded: float = 0.0
+    queued: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ def _latest(
     his = gaps[last == who]
     span = rounds.span_ns
     phase, lost = _phase(ranks, who, arrived, rounds.released, paces)
+    times = {rank: processors[rank] for rank in ranks if rank in processors}
     return Straggler(
         host=host,
         rank=ranks[who],
@@ -132,16 +135,33 @@ def _latest(
         else 0.0,  # no outlier raises it
         phase=phase,
         phase_seconds=lost,
-        crowded=crowded(ranks[who], {rank: processors[rank] for rank in ranks if rank in processors}),
+        crowded=crowded(ranks[who], times),
+        queued=queued(ranks[who], times),
     )
 
 
 def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:
     """The part of the time by which rank `late` waited longer for a processor than the median of its peers.
 
-    A rank that works more than its peers also waits more where the host is full: the wait that its additional work
-    brings, at the peers' rate, is its own and does not count. Nor does that of its workers where the job alone fills the
-    processors.
+    The wait that its additional work brings is its own and does not count. Nor does that of its workers where the job
+    alone fills the processors.
+    """
+    own = processors.get(late)
+    peers = [time for rank, time in processors.items() if rank != late]
+    if own is None or not peers:
+        return 0.0
+    own_wait = max(0.0, queued(late, processors) - median(peer.ready / peer.seconds for peer in peers))
+    if fills_processors(processors.values()):
+        return own_wait
+    workers = median(peer.workers_ready / peer.seconds for peer in peers)
+    return max(own_wait, own.workers_ready / own.seconds - workers)
+
+
+def queued(late: int, processors: dict[int, ProcessorTime]) -> float:
+    """The part of the time in which rank `late` waited for a processor, without what its additional work brings.
+
+    A rank that works more than its peers also waits more where the host is full: the wait for that work, at the peers'
+    rate, does not count.
     """
     own = processors.get(late)
     peers = [time for rank, time in processors.items() if rank != late]
@@ -149,11 +169,7 @@ def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:
         return 0.0
     ran, ready = median(peer.ran / peer.seconds for peer in peers), median(peer.ready / peer.seconds for peer in peers)
     explained = max(0.0, own.ran / own.seconds - ran) * (ready / ran if ran > 0 else 0.0)
-    own_wait = max(0.0, own.ready / own.seconds - ready - explained)
-    if fills_processors(processors.values()):
-        return own_wait
-    workers = median(peer.workers_ready / peer.seconds for peer in peers)
-    return max(own_wait, own.workers_ready / own.seconds - workers)
+    return max(0.0, own.ready / own.seconds - explained)
 
 
 def fills_processors(ranks: Iterable[ProcessorTime]) -> bool:
