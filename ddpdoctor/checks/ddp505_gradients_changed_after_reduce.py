@@ -28,10 +28,9 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     for found in divergences.of(GradientsChanged):
         doubt = tie_note(tied=found.tied)
         changed = some_of(found.tensors, found.total, "gradients")
-        message = (
-            f"{when(found, divergences)}, {group_ranks(found.ranks)} changed {changed} between the all-reduce and the "
-            f"optimizer step{doubt}"
-        )
+        who = group_ranks(found.ranks)
+        did = f"all ranks but {who.partition(' ')[2]} changed" if found.left else f"{who} changed"
+        message = f"{when(found, divergences)}, {did} {changed} between the all-reduce and the optimizer step{doubt}"
         yield finding(
             RULE,
             found,

@@ -1,4 +1,4 @@
-"""One rank clips what all have averaged."""
+"""One rank clips what all have averaged; or all but one do."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ SICK = (
         "no majority: either side may be at fault",
         ranks=(0, 1),
         measured={"step": 5, "tensors": ["a"], "cause": ""},
+    ),
+    Sick(
+        evidence=found(GradientsChanged(step=5, ranks=(1,), tensors=("a", "b"), total=2, left=True)),
+        says="at step 5 of 40, all ranks but 1 changed 2 of 2 gradients (a, b) between the all-reduce and the optimizer step",
+        ranks=(1,),
+        measured={"step": 5, "tensors": ["a", "b"], "cause": ""},
     ),
 )
 HEALTHY = (found(),)

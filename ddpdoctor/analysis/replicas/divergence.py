@@ -158,6 +158,8 @@ class GradientsChanged(Diverged):
     """Whether it cannot be decided which ranks changed them."""
     wrote: bool = False
     """Whether `lines` are those that changed them; else they are those that step with them."""
+    left: bool = False
+    """Whether `ranks` are the few that did not change them, while all others did so alike; lines that changed are theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,11 +68,11 @@ def gradient_divergences(
             case _Happened.CHANGED if received := _received_differently(members, seen):
                 yield _collective_differs(received, seen, step, total)
             case _Happened.CHANGED:
-                culprits = _who_changed(members, seen)
-                wrote = lines_that_wrote(seen, "gradients", culprits)
+                changed, left = _who_changed(members, seen), _who_left(members, seen)
+                wrote = lines_that_wrote(seen, "gradients", changed)
                 yield GradientsChanged(
-                    step=step, ranks=culprits, tied=len(culprits) == len(seen), tensors=tensors, total=total,
-                    lines=wrote or _lines(members[0], None, seen), wrote=bool(wrote),
+                    step=step, ranks=left or changed, tied=len(changed) == len(seen), tensors=tensors, total=total,
+                    lines=wrote or _lines(members[0], None, seen), wrote=bool(wrote), left=bool(left),
                 )  # fmt: skip
             case _:
                 assert_never(happened)
@@ -247,6 +247,13 @@ def _who_changed(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[in
     if len(unchanged) != 1:
         unchanged = [sides.majority] if sides.majority else list(scaled)
     return tuple(sorted(set(seen) - set(unchanged[0]))) if len(unchanged) == 1 else tuple(sorted(seen))
+
+
+def _who_left(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[int, ...]:
+    """The few ranks whose gradients are as they were reduced, where all others changed theirs alike; else nobody."""
+    sides = vote({rank: tuple(_digest(name, one) for name in names) for rank, one in seen.items()})
+    changed_alike = len(sides.sides) == 2 and sides.majority == _who_changed(names, seen)
+    return sides.minority if changed_alike else ()
 
 
 def _means(names: Sequence[str], seen: Mapping[int, StepSeen]) -> list[float]:

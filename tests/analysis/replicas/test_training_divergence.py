@@ -352,6 +352,10 @@ def test_who_added_noise_is_told_where_all_clip() -> None:
     assert found(make(alike, 1e-3), nproc=2)[0] == "DDP505 [0] 7"
     assert found(make({0: 0.7, 1: 1.0}, 0), nproc=2)[0] == "DDP505 [0] 7"
     assert found(make({0: 0.7, 1: 0.6}, 0), nproc=2)[0] == "DDP505 [0, 1] 7"
+    assert found(make({0: 0.7, 1: 1.0, 2: 0.7}, 0), nproc=3)[0] == "DDP505 [1] 7"  # most ranks clip alike
+    assert found(make({0: 0.7, 1: 1.0, 2: 0.6}, 0), nproc=3)[0] == "DDP505 [0, 2] 7"  # each by a norm of its own
+    assert found(make({0: 1.0, 1: 1.0, 2: 0.7}, 0), nproc=3)[0] == "DDP505 [2] 7"
+    assert found(make(alike, 0), nproc=3) == []
 
 
 MEANS = (1.0, -2.0, 0.5, 3.0)
