@@ -20,7 +20,7 @@ from ddpdoctor.evidence.scripts import Command, Script, Setting
 from ddpdoctor.source.batch_options import BATCH_SHELL, batch_options, of_the_batch_shell
 from ddpdoctor.source.here_documents import document_text, here_document, written_file
 from ddpdoctor.source.shell_words import Outer, Variables, text_of, unquoted, words_of
-from ddpdoctor.source.submitted_scripts import as_comment, submits, wrapped
+from ddpdoctor.source.submitted_scripts import as_comment, exported_by, handed_to_a_job, submits, wrapped
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -147,6 +147,10 @@ class _Reader:
     """The line that runs the other script that is being read; 0 in the script itself."""
     submitted: list[tuple[_Reader, str, str]] = field(default_factory=list)
     """The batch scripts in this one: the reader, the text, and the options of sbatch as a comment of it."""
+    exported: set[str] = field(default_factory=set)
+    """The variables that what this script starts has, too."""
+    exports_all: bool = False
+    """Whether `set -a` makes each variable one of them."""
 
     def script(self, path: str, root: Node, asked: str = "") -> Script:
         """All of a script, with the batch scripts in it; `asked` are options that its caller gave, as a comment."""
@@ -169,12 +173,12 @@ class _Reader:
             submitted=tuple(inner),
         )
 
-    def _submit(self, words: Sequence[str], line: int, text: str) -> None:
-        """Keep a text that `sbatch` runs as a job; it has the variables of this script, too."""
+    def _submit(self, words: Sequence[str], line: int, text: str, own: Sequence[Setting]) -> None:
+        """Keep a text that `sbatch` runs as a job; it has the variables that this script exports, and its `own`."""
         self.read[0] += len(text)
         if self.called_in or self.within or self.texts >= MOST_TEXTS or self.read[0] > MOST_CHARACTERS:
             return
-        known = [replace(each, elsewhere=True) for each in self.settings if not each.conditional]
+        known = handed_to_a_job(words, [each for each in self.settings if each.name in self.exported], own)
         reader = _Reader(first_line=line, settings=known, texts=self.texts + 1, read=self.read)
         self.submitted.append((reader, text, as_comment(words)))
 
@@ -189,6 +193,7 @@ class _Reader:
         elif kind == "variable_assignment":
             self._assign(node)
         elif kind == "declaration_command":
+            self.exported |= exported_by(node)
             for child in node.named_children:
                 if child.type == "variable_assignment":
                     self._assign(child)
@@ -259,13 +264,10 @@ class _Reader:
                 document = here_document(node)
                 if document is not None and (name := written_file(words, node, self.variables)):
                     self.written[name.removeprefix("./")] = document_text(document, self.variables)
-                if document is not None and submits(words):
-                    line = self.first_line + int(document.start_point[0])
-                    self._submit(words, line, document_text(document, self.variables))
-                elif document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
+                if document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
                     self._shell([word for word in words if word not in {*_SHELLS, "-s", "-"}], document, document)
                 else:
-                    self._command(child, more)
+                    self._command(child, more, document)
             elif child.type not in _WORDS:
                 self.run(child)
 
@@ -275,15 +277,20 @@ class _Reader:
         first = words_of(named.named_children[0], self.variables) if named is not None and named.named_children else []
         return [*first, *(word for each in arguments for word in words_of(each, self.variables))]
 
-    def _command(self, node: Node, more: Sequence[Node] = ()) -> None:
+    def _command(self, node: Node, more: Sequence[Node] = (), document: Node | None = None) -> None:
         words = [*self._words(node), *(word for each in more for word in words_of(each, self.variables))]
         kept, before = self.variables.copy(), len(self.settings)
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._assign(child, only_for_command=bool(words))
         self.hand_over(words, self._line(node))
+        if words[:1] == ["set"] and not {"-a", "allexport"}.isdisjoint(words):
+            self.exports_all = "+o" not in words
         if submits(words) and (text := wrapped(words)):
-            self._submit(words, self._line(node), text)
+            self._submit(words, self._line(node), text, self.settings[before:])
+        elif submits(words) and document is not None:
+            line = self.first_line + int(document.start_point[0])
+            self._submit(words, line, document_text(document, kept), self.settings[before:])
         if words and not self._defined(words, self._line(node)) and not self._other_script(words, self._line(node)):
             arguments = [child for child in node.named_children if child.type in _WORDS]
             if not self._text_for_a_shell(words, arguments) and words[0] not in _PRINTS:
@@ -436,6 +443,8 @@ class _Reader:
         expanded = text_of(value, self.variables) if value is not None else ""
         written = unquoted(_text(value)) if value is not None else ""
         self.variables.set(name, expanded, known=not self.conditional)
+        if self.exports_all:
+            self.exported.add(name)
         self.settings.append(
             Setting(
                 name=name,
