@@ -37,13 +37,20 @@ def rank(
     moved: bool = False,
     native: tuple[str, ...] = (),
     others: tuple[Thread, ...] = (),
+    others_work: bool = False,
     **process: Any,
 ) -> tuple[Any, ...]:
     """The stacks and the process state of one rank; without arguments it waits in a backward."""
     main = Thread(
         name="MainThread", frames=frames, os_id=100, main=True, active=active, holds_gil=holds_gil, native=native
     )
-    stacks = Stacks(source="py-spy", threads=(main, *others), moved=moved, gil_never_free=gil_never_free)
+    stacks = Stacks(
+        source="py-spy",
+        threads=(main, *others),
+        moved=moved,
+        gil_never_free=gil_never_free,
+        others_work=others_work,
+    )
     state = ProcessState(**{"pid": 100, "state": "S", "seconds": 1.0, "cpu_share": 0.0, "io_bytes": 0, **process})
     return stacks, state
 

@@ -58,6 +58,9 @@ class Stacks:
     counts: tuple[str, ...] = ()
     """The numbers among the variables of the user's own functions on the main thread's stack that changed between
     two looks, by name."""
+    others_work: bool = False
+    """Whether another thread than the main one, of the user's own, was at other lines, used a CPU, or moved data between
+    two looks."""
     turns: tuple[CountedLoop, ...] = ()
     """The turns of the loops around those of the user's own lines, where a name counts them and could be read."""
 

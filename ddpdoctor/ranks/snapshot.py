@@ -22,6 +22,7 @@ from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
+from ddpdoctor.ranks.threads_at_work import Use, at_work, uses_of
 
 LOOK_SECONDS = 1.0  # from the first to the last look: a rank that computes moves, and uses a CPU, in far less
 LOOKS = 3  # at the stacks of a rank: two may fall on one line of a loop by chance
@@ -87,6 +88,7 @@ def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
     with ThreadPoolExecutor(max_workers=max(1, min(MOST_AT_ONCE, len(alive)))) as pool:
         began = time.monotonic()
         looks = [_stacks(alive, stopped, pool)]
+        used_before, used_at = _uses(looks[0]), time.monotonic()
         answers = pool.map(lambda target: _dump(target.agent, stopped=target.pid in stopped), alive)
         dumps = dict(zip(alive, answers, strict=True))
         again = [target for target in alive if not isinstance(looks[0][target], str)]
@@ -97,6 +99,7 @@ def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
             for pid, since in _wakes(asleep).items():
                 wakes[pid] = wakes.get(pid, 0) + since
             looks.append(_stacks(again, stopped, pool))
+    used_after, used_for = _uses(looks[0]), time.monotonic() - used_at
     after = {target.pid: processes.sample(target.pid) for target in alive}
     states = {}
     for target in alive:
@@ -104,12 +107,12 @@ def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
         if earlier is not None and later is not None and later.state not in ENDED:
             states[target] = processes.state_between(target.pid, earlier, later, wakes=wakes.get(target.pid))
     states = _with_worker_stacks(states)
-    stacks = _with_native(
-        {
-            target: _together(target, [look[target] for look in looks if target in look], dumps[target])
-            for target in alive
-        }
-    )
+    told = {target: [look[target] for look in looks if target in look] for target in alive}
+    stacks = _with_native({target: _together(target, told[target], dumps[target]) for target in alive})
+    for target, before_of in used_before.items():
+        found, threads = stacks[target], [look[1] for look in told[target] if not isinstance(look, str)]
+        if not isinstance(found, str) and at_work(threads, before_of, used_after[target], used_for):
+            stacks[target] = replace(found, others_work=True)
     gone = {target: f"process {target.pid} has ended" for target in targets}
     return [
         _Look(
@@ -202,6 +205,11 @@ def _together(target: Target, looks: Sequence[_Threads | str], dump: _Dump | str
         and (silent or (target.agent is None and not still.active))
     )
     return replace(last, moved=moved, gil_never_free=never_free, seen=tuple(seen))
+
+
+def _uses(look: Mapping[Target, _Threads | str]) -> dict[Target, dict[int, Use]]:
+    """What the threads beside the main one have used, of each rank whose threads are known."""
+    return {target: uses_of(target.pid, told[1]) for target, told in look.items() if not isinstance(told, str)}
 
 
 def _idle_once(each: Sequence[Stacks], threads: Sequence[Thread]) -> tuple[Thread, ...]:

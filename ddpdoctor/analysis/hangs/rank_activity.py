@@ -42,6 +42,7 @@ _ASKS_THE_DEVICE = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
 UNKNOWN_CALL = "an asynchronous call"
 ASKS_A_COLLECTIVE = "is_completed"
 _ASKS_A_CALL = (ASKS_A_COLLECTIVE, "query", "done")
+_RECEIVES = frozenset({"read", "recvfrom", "recvmsg", "poll", "ppoll", "sendto", "sendmsg", "write"})
 _POLLING = frozenset({Activity.COMPUTING, Activity.SLEEP})
 _ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Activity.UNINTERRUPTIBLE})
 _ASKS_THE_STORE = re.compile(
@@ -62,7 +63,9 @@ class RankActivity:
     whatever it does; `advanced` whether it has left a line to which no loop leads back. `spins` is whether its thread is on a
     CPU. `joined` is False for a process of the launch that has not called `init_process_group`. `holder` is the rank whose
     process holds the file lock, or has the other end of the pipe, that it waits for. `counts` is whether a number that
-    the user's own functions count changed between two looks: the rank makes progress, also at one line.
+    the user's own functions count changed between two looks: the rank makes progress, also at one line. `others_work` is
+    whether another thread of the user's was at work between them; `gives_work_away` whether the main thread waits for a thread
+    to end, or in an event loop; `receives` whether a wait for a connection or in an event loop came to an end meanwhile.
     """
 
     rank: int
@@ -79,6 +82,9 @@ class RankActivity:
     advanced: bool = False
     holder: int | None = None
     counts: bool = False
+    others_work: bool = False
+    gives_work_away: bool = False
+    receives: bool = False
 
     @property
     def description(self) -> str:
@@ -237,6 +243,7 @@ def _rank_activity(
         kind, operation = Activity.COLLECTIVE, ASKS_A_COLLECTIVE
     elif not recorded and (told := _told_by_line(kind, frames, code, stays=stays and not counts)) is not None:
         kind, operation, place = told
+    main = stacks.main.frames if stacks is not None and stacks.main is not None else ()
     came_out = kind in WAITS_FOR_PEERS and (counts or _came_out(stacks, process))
     if kind in WAITS_FOR_PEERS:
         moves: bool | None = True if came_out else None if stays is None else not stays
@@ -259,6 +266,11 @@ def _rank_activity(
         advanced=_advanced(stacks, code),
         holder=holder,
         counts=counts,
+        others_work=stacks is not None and stacks.others_work,
+        gives_work_away=joins_a_thread(main) or turns_an_event_loop(main),
+        receives=process is not None
+        and bool(process.wakes)
+        and (turns_an_event_loop(main) or (kind is Activity.SOCKET and process.system_call in _RECEIVES)),
     )
 
 

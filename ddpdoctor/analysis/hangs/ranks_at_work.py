@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ddpdoctor.analysis.hangs.rank_activity import IDLE_SHARE, RankActivity, moves_data
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence.process import ChildKind, ProcessState
 
 _WORK = frozenset({Activity.COMPUTING, Activity.FILE, Activity.IMPORTING})
 # where the bytes of the process can be those of its main thread; beside one that waits they are another thread's
 _MAY_MOVE_DATA = _WORK | {Activity.UNKNOWN}
+_HANDED_OVER = frozenset({Activity.LOCK, Activity.HANDOVER})
 _MAY_COUNT = _WORK | {Activity.UNKNOWN, Activity.SLEEP, Activity.SOCKET, Activity.PIPE}
 
 
@@ -16,17 +18,28 @@ def is_at_work(activity: RankActivity) -> bool:
 
     A line that does not change may be a loop without an end, and a rank that sleeps between two looks polls for something, unless
     a number in its functions changes: it makes progress.
-    A rank that waits for a lock, another thread, a pipe or a connection is not at work, whatever its other threads and
-    its logging services do meanwhile. One that counts what it reads from a pipe or a connection is.
+    A rank that waits for a lock, another thread, a pipe or a connection is not at work, whatever its logging services do
+    meanwhile. One that counts what it reads from a pipe or a connection is, and so is one that gets something from a connection,
+    one whose event loop turns, and one that waits for a lock or a thread while a thread of the user's or a worker process works.
     """
     process = activity.process
     if activity.counts and activity.kind in _MAY_COUNT:
         return True
     if activity.moved and activity.kind in _WORK:
         return True
+    if activity.others_work and (activity.kind in _HANDED_OVER or activity.gives_work_away):
+        return True
     if process is None:
         return False
+    if activity.receives:
+        return True
     if activity.kind is Activity.SUBPROCESS:
-        shares = [child.cpu_share or 0.0 for child in process.children if child.kind == "subprocess"]
-        return any(share >= IDLE_SHARE for share in shares)
+        return _uses_a_cpu(process, "subprocess", "data loader worker")
+    if activity.kind is Activity.HANDOVER and _uses_a_cpu(process, "data loader worker"):
+        return True
     return activity.kind in _MAY_MOVE_DATA and moves_data(process)
+
+
+def _uses_a_cpu(process: ProcessState, *kinds: ChildKind) -> bool:
+    """Whether a child of one of these kinds does; the processes of a pool are told as workers of a loader are."""
+    return any((child.cpu_share or 0.0) >= IDLE_SHARE for child in process.children if child.kind in kinds)
