@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.call_order import reordered
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
+from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Timeline
@@ -71,6 +72,7 @@ def check(
     calls: PerRank[CollectiveCalls] | None,
     programs: ProgramComparison | None,
     given: PerRank[GivenSize] | None = None,
+    mispaired: MispairedObjects | None = None,
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
@@ -84,7 +86,8 @@ def check(
         yield from _by_stacks(given)
     if timeline is not None and programs is not None:
         told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
-        yield from _by_recorder(programs, told)
+        unread = tuple(mispaired.where()) if mispaired is not None else ()
+        yield from (replace(one, where=(*one.where, *unread)) for one in _by_recorder(programs, told))
     parted = iterations is not None and iterations.out_of_step is not None
     amiss = parted or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):

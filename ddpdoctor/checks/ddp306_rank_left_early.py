@@ -9,7 +9,9 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_
 from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects, met_behind_its_loop
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
@@ -72,6 +74,8 @@ def check(
     iterations: Iterations | None,
     departures: LoopDepartures | None,
     unreduced: UnreducedSteps | None = None,
+    timeline: Timeline | None = None,
+    mispaired: MispairedObjects | None = None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
 
@@ -93,8 +97,12 @@ def check(
         return  # it stepped with its own gradients: DDP316
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
     at_the_end = departures.at_the_end if departures is not None else None
+    if not mixed_up and at_the_end is not None and timeline is not None:
+        mixed_up = met_behind_its_loop(at_the_end, timeline, code)
     if mixed_up and at_the_end is not None and not (desyncs is not None and desyncs.found):
-        yield _by_departure(at_the_end, code, lost=_behind(at_the_end))
+        yield _by_departure(
+            at_the_end, code, lost=[*_behind(at_the_end), *(mispaired.where() if mispaired is not None else ())]
+        )
         return
     if accumulates and (parted is not None or mixed_up or (desyncs is not None and desyncs.found)):
         return  # the ranks parted there: DDP316

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, spoken, unique_ranks, who
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError
@@ -68,9 +69,14 @@ _REMEDIES = {
 _EXIT_CALLS = ("os._exit", "sys.exit", "_exit", "exit", "quit")
 
 
-def check(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
-    """The first exception that is no echo, the ranks that raised it, and the line of the user's own code."""
-    own = failures.own
+def check(failures: Failures, code: SourceCode | None, mispaired: MispairedObjects | None = None) -> Iterator[Finding]:
+    """The first exception that is no echo, the ranks that raised it, and the line of the user's own code.
+
+    A rank that could not read what it received from another call of its peers shows how their calls met, and no error of its own.
+    """
+    own = [one for one in failures.own if mispaired is None or one not in mispaired.failures]
+    if not own and failures.own:
+        return
     if not own:
         yield from _wordless(failures, code)
         return

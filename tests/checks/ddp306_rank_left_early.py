@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankError, RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
-from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import SCRIPT, TORCH, hang, rank, stack
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
@@ -75,6 +75,59 @@ def apart(rank0: int, rank1: int) -> Evidence:
             *(CodePlace(file=TRAIN, line=line, function="main", loops=(EPOCHS,)) for line in (100, 101)),
         ),
         facts={0: (drew(1, 2, of=rank0),), 1: (drew(1, 2, of=rank1),)},
+    )
+
+
+LOOPS = "/opt/venv/lib/python3.11/site-packages/mmengine/runner/loops.py"
+LAUNCHES = Frame(file=TRAIN, line=99, function="main")
+
+
+def by_a_trainer(made: CollectiveCalls, *calls: Did) -> tuple[object, ...]:
+    """A rank whose loops and calls are those of a framework, which line 99 of train.py has called."""
+    plain = record(calls, world=2, backend="gloo")
+    named = {"main": "run", "train_step": "train_step", "evaluate": "evaluate"}
+    frames = [
+        replace(one, file=LOOPS, function=named[one.function]) if one.file == TRAIN else one for one in plain.frames
+    ]
+    stacks = tuple((*stack, len(frames)) for stack in plain.stacks)
+    within = (
+        *(replace(one, file=LOOPS) for one in made.forwards[0].stack),
+        Frame(file=LOOPS, line=98, function="run"),
+        LAUNCHES,
+    )
+    forwards = tuple(replace(one, place=LAUNCHES, stack=within) for one in made.forwards)
+    return replace(plain, frames=(*frames, LAUNCHES), stacks=stacks), replace(made, forwards=forwards)
+
+
+def validates_early(of: int, *, raised: str, line: int = 20) -> Evidence:
+    """Rank 1 has had `of` batches and is in the validation of a framework, whose broadcast met that of rank 0's next forward.
+
+    What it received it could not read at this line of the validation.
+    """
+    validates = Condition(line=101, test="self.val_loop is not None", branch=0)
+    behind = CollectiveCall(op="broadcast", group="0", seq=3, place=LAUNCHES, returned=True)
+    evaluate, run = (Frame(file=LOOPS, line=at, function=name) for at, name in ((line, "evaluate"), (105, "run")))
+    error = RankError(type=raised, message="invalid start byte", stack=(evaluate, run, LAUNCHES))
+    at_work, early = drew(1, 2, 3, of=3), replace(drew(1, 2, of=of), calls=(behind,))
+    buffers, results = (
+        Did("broadcast", main=98, sizes=((16,),)),
+        Did("broadcast", line=20, function="evaluate", main=105, sizes=((512,),)),
+    )
+    step = replace(STEP, main=98)
+    return ended(
+        (*by_a_trainer(at_work, step, step, buffers), LOST_PEER),
+        (*by_a_trainer(early, step, step, results), RankExit(exit_code=1, error=error)),
+        job=(
+            SourceCode(
+                places=(
+                    CodePlace(file=TRAIN, line=99, function="main"),
+                    CodePlace(file=LOOPS, line=98, function="run", loops=(EPOCHS,)),
+                    CodePlace(file=LOOPS, line=105, function="run", loops=(EPOCHS,), conditions=(validates,)),
+                    CodePlace(file=LOOPS, line=61, function="train_step", loops=(LOOP,)),
+                    CodePlace(file=LOOPS, line=20, function="evaluate"),
+                )
+            ),
+        ),
     )
 
 
@@ -154,6 +207,18 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:63 train_step", "rank 0 /home/me/job/train.py:95 train_step"),
         also=("DDP302",),
         measured={"batch": None, "lengths": {}},
+    ),
+    Sick(  # nobody saw that they met: the rank could not read what it received
+        evidence=validates_early(2, raised="UnicodeDecodeError"),
+        says="a pass over the data has 2 batches on rank 1 and 3 on rank 0; no majority: either side may be at fault",
+        ranks=(0, 1),
+        where=(
+            "rank 1 /opt/venv/lib/python3.11/site-packages/mmengine/runner/loops.py:55 train_step",
+            "rank 1 /home/me/job/train.py:99 main",
+            "rank 1 /home/me/job/train.py:99 main",
+        ),
+        also=("DDP302",),
+        measured={"batch": 2, "lengths": {"0": 3, "1": 2}},
     ),
     Sick(  # of two ranks, one left the loop and began its next pass
         evidence=replace(ranks(drew(1, 2, 3, 4, of=4), drew(1, 2, 1, 2, of=4, lacks=3)), job=(WITH_LEAVES,)),

@@ -147,6 +147,12 @@ def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> lis
     return [(frame, loop) for (_, loop), frame in found.items()]
 
 
+def is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None) -> bool:
+    """Whether one of these frames stands in `loop`."""
+    places = [code.at(frame.file, frame.line) for frame in program] if code is not None and loop is not None else []
+    return any(place is not None and loop in place.loops for place in places)
+
+
 def cause_of(comparison: Comparison, minority_op: str, majority_op: str) -> Cause:
     """The cause, by where the odd ranks stand. A majority that has left the loop means one call too many of the odd."""
     match comparison.relation:

@@ -15,7 +15,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     lets_pass_only,
     parts,
 )
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, is_in, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.group_desync import desyncs_of
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
@@ -26,7 +26,7 @@ from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
-from ddpdoctor.evidence.source import Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode
 
 
 def derive(
@@ -148,7 +148,7 @@ def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) ->
     past = {Relation.PAST: desync.minority, Relation.WITHIN: desync.majority}.get(desync.comparison.relation)
     if past != last.ranks and not _others_go_on(last, desync, code):
         return desync
-    if any(_is_in(last.loop, desync.issued[rank].program, code) for rank in last.ranks if rank in desync.issued):
+    if any(is_in(last.loop, desync.issued[rank].program, code) for rank in last.ranks if rank in desync.issued):
         return desync  # a call further down in the same turn of the loop
     comparison = replace(desync.comparison, relation=Relation.PAST)
     return replace(
@@ -162,14 +162,8 @@ def _others_go_on(last: LoopDeparture, desync: Desync, code: SourceCode | None) 
     return (
         last.how is How.SHORT
         and sides == {frozenset(last.ranks), frozenset(last.others)}
-        and all(rank in desync.issued and _is_in(last.loop, desync.issued[rank].program, code) for rank in last.others)
+        and all(rank in desync.issued and is_in(last.loop, desync.issued[rank].program, code) for rank in last.others)
     )
-
-
-def _is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None) -> bool:
-    """Whether one of these frames stands in `loop`."""
-    places = [code.at(frame.file, frame.line) for frame in program] if code is not None and loop is not None else []
-    return any(place is not None and loop in place.loops for place in places)
 
 
 def _guard(program: Sequence[Frame], code: SourceCode | None, sides: Sides) -> tuple[Condition, Frame] | None:
