@@ -189,7 +189,25 @@ class _Index:
         """Those around a statement, outermost first: decorators, blocks, and a test in the statement itself."""
         blocks = [*found.block.chain(), *_blocks_within(found, scope)]
         around = (condition for block in blocks if (condition := self._condition(block)) is not None)
-        return (*_decorators(scope), *self._left_to(found), *around, *self._asked_by_value(found.node))
+        asked = self._asked_by_value(found.node)
+        return (*_decorators(scope), *self._left_to(found), *around, *self._tested_first(found.node), *asked)
+
+    def _tested_first(self, statement: ast.stmt) -> Iterator[Condition]:
+        """The tests of the rank that stand before the only call of an `if`, in its own test: `if is_main() and evaluate():`."""
+        test = statement.test if isinstance(statement, ast.If | ast.While) else None
+        if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+            return
+        tested = [
+            Condition(line=part.lineno, test=_short(part), branch=0, by_rank=tells_the_rank(part, self.ranks))
+            for part in test.values
+        ]
+        calls = [
+            at
+            for at, part in enumerate(test.values)
+            if not tells_ranks_apart(tested[at]) and any(isinstance(node, ast.Call) for node in ast.walk(part))
+        ]
+        if len(calls) == 1:
+            yield from (one for one in tested[: calls[0]] if tells_ranks_apart(one))
 
     def _asked_by_value(self, statement: ast.stmt) -> Iterator[Condition]:
         """The value by which a statement asks a framework for something on some ranks: `sync_dist=rank != 1`."""

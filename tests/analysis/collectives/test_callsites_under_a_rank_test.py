@@ -242,6 +242,27 @@ def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement:
 
 
 @pytest.mark.parametrize(
+    ("test", "decides"),
+    [
+        ("rank == 0 and (barrier() or True)", True),
+        ("step % 5 == 0 and is_main_process() and evaluate(model)", True),
+        ("evaluate(model) and rank == 0", False),
+        ("evaluate(model) and rank == 0 and save(model)", False),
+        ("rank == 0", False),
+        ("rank == 0 or barrier()", False),
+    ],
+)
+def test_a_test_of_the_rank_before_the_call_of_an_if_is_one_of_that_call(
+    tmp_path: Path, test: str, *, decides: bool
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"def main(rank):\n    if {test}:\n        step = 0\n    train()\n")
+    mine, theirs = stack(path, (2, "main")), stack(path, (4, "main"))
+
+    assert compare(mine, theirs, source_of([*mine, *theirs])).decides is decides
+
+
+@pytest.mark.parametrize(
     ("inner", "shown"),
     [
         ("world_size > 1", "inside `if writer is not None` (train.py:6)"),
