@@ -10,6 +10,8 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.source import training_code
+from ddpdoctor.source.index import Index
+from ddpdoctor.source.project import Project
 from ddpdoctor.source.substitution import MOST_COPIED, MOST_DEEP, Substitutions, is_small
 from ddpdoctor.source.values import Values
 from tests.training_programs import UNDER_A_TEST
@@ -52,12 +54,18 @@ def lint(monkeypatch: pytest.MonkeyPatch) -> Lint:
     """The codes of what is found in a program with these helpers, and how many copies were made for it."""
 
     def found(helpers: str, test: str, before: str = "pass") -> tuple[list[str], int]:
-        made: list[Values] = []
-        monkeypatch.setattr(training_code, "Values", lambda *given: made.append(Values(*given)) or made[-1])
+        made: list[Substitutions] = []
+
+        def values_of(project: Project, index: Index) -> Values:
+            values = Values(project, index)
+            made.append(values.substitutions)  # the values themselves are released in the end
+            return values
+
+        monkeypatch.setattr(training_code, "Values", values_of)
         code = training_code.read_texts({"train.py": PROGRAM.format(helpers=helpers, before=before, test=test)})
-        (values,) = made
+        (substitutions,) = made
         report = diagnose(Evidence(job=(code,), launched=False), select=("DDP730",))
-        return [one.code for one in report.findings], len(values.substitutions.copies)
+        return [one.code for one in report.findings], len(substitutions.copies)
 
     return found
 
