@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpdoctor.analysis.replicas.aligned_steps import aligned
 from ddpdoctor.analysis.replicas.divergence import Corrupted
-from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import LOAD, WRITE

@@ -6,9 +6,9 @@ import os
 from collections.abc import Container, Sequence
 from pathlib import Path
 
+from ddpdoctor.analysis.replicas.aligned_steps import aligned
 from ddpdoctor.analysis.replicas.local_steps import averages_weights
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
-from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import group_ranks

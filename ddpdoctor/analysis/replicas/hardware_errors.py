@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
 from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, Repeated, StepNotReproducible
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, own_lines
@@ -21,8 +22,6 @@ BITS = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16}
 WORD_BITS = 64
 LEAST_LOADED = 4  # tensors: a rank that loads another state has others in most of them
 LEAST_ELEMENTS = 16  # where fewer are written, by `weight.data.clamp_()` say, it may well be a single one
-
-ByRank = Mapping[int, StepSeen]
 
 
 def changed_by_itself(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepNotReproducible | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ddpdoctor.evidence.training_trace import StepSeen, Track
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.evidence.training_trace import Track
 
 LEAST_EQUAL = 0.5  # of the tensors, at one averaging: an averager may leave some out, by mistake too
-
-ByRank = dict[int, StepSeen]
 
 
 def is_just_averaged(seen: ByRank) -> bool:

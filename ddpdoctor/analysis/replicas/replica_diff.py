@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote, vote_of
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned
 from ddpdoctor.analysis.replicas.buffers_of_ranks import BuffersOfRanks
 from ddpdoctor.analysis.replicas.comparison import (
     ALIKE,
@@ -23,7 +24,6 @@ from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
-from ddpdoctor.analysis.replicas.training_divergence import ByRank, aligned
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import (

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.replicas.training_divergence import aligned
+from ddpdoctor.analysis.replicas.aligned_steps import aligned
 from ddpdoctor.engine import Deriver
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.replicas import Replicas, Side

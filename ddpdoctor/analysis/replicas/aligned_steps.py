@@ -1,0 +1,38 @@
+"""The steps of all ranks beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ddpdoctor.evidence.training_trace import StepSeen, Track
+
+ByRank = Mapping[int, StepSeen]
+"""What each rank recorded of one step."""
+StepKey = tuple[int, int, int]
+"""What tells a step of a rank from its others: `StepSeen.key`."""
+
+
+def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
+    """The steps that all ranks audited, each rank's beside the others'; a rank that skips one stays in line.
+
+    A step whose weights were not recorded, as a trace that ends too early has it, was not audited.
+    """
+    seen = {
+        rank: {step.key: step for step in track.steps if {step.weights, step.after} <= track.tables.keys()}
+        for rank, track in tracks.items()
+    }
+    common = set.intersection(*(set(steps) for steps in seen.values())) if seen else set()
+    return [{rank: steps[key] for rank, steps in seen.items()} for key in sorted(common)]
+
+
+def with_left_out(tracks: Mapping[int, Track]) -> list[ByRank]:
+    """`aligned`, and the audited steps that a GradScaler left out on some ranks or on all."""
+    return aligned({rank: replace(track, steps=track.steps + track.left_out) for rank, track in tracks.items()})
+
+
+def last_equal(seen: ByRank, before: ByRank | None) -> StepKey:
+    """The last step until whose end no rank's weights had been other than its peers', where they differ after `seen`."""
+    if len({one.weights for one in seen.values()}) == 1:
+        return min(one.key for one in seen.values())
+    return min(one.key for one in before.values()) if before else (-1, 0, 0)

@@ -1,0 +1,67 @@
+"""Settings of the optimizer and modes of modules that are not the same on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.comparison import sides_of
+from ddpdoctor.analysis.replicas.divergence import ModesDiffer, SettingsAt, SettingsDiffer
+from ddpdoctor.analysis.replicas.gradient_sync import STEPPED
+from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.evidence.training_trace import StepSeen
+
+
+def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterator[SettingsDiffer]:
+    """Settings that are not the same on all ranks; those that tell the same ranks apart are one finding, `lr` before others."""
+    settings = {rank: _settings(one) for rank, one in seen.items()}
+    if shared is not None:  # groups may hold other parameters on each rank
+        common = {
+            name for name in set.intersection(*map(set, settings.values())) if "[" not in name and name != STEPPED
+        }
+        settings = {rank: {name: own[name] for name in common} for rank, own in settings.items()}
+    apart: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name in sorted({name for own in settings.values() for name in own}, key=lambda name: (name[:2] != "lr", name)):
+        decided = vote({rank: own.get(name, "absent") for rank, own in settings.items()})
+        if len(decided.sides) > 1:
+            apart.setdefault(decided.sides, []).append(name)
+    for names in apart.values():
+        values = {rank: own.get(names[0], "absent") for rank, own in settings.items()}
+        decided, sides = vote(values), sides_of(values)
+        wrote = lines_that_wrote(seen, "settings", decided.minority)
+        given = {rank: line for rank, one in seen.items() if (line := one.setting_lines.get(names[0])) is not None}
+        known = given if set(decided.minority) <= set(given) else {}
+        yield SettingsDiffer(
+            step=step, ranks=decided.minority, tied=decided.tied, names=tuple(names), sides=sides,
+            lines=wrote or known or lines_at(seen),
+            shown=SettingsAt.THE_WRITE if wrote else SettingsAt.GIVEN if known else SettingsAt.THE_STEP,
+        )  # fmt: skip
+
+
+def _settings(one: StepSeen) -> dict[str, str]:
+    """What the update depends on besides tensors: the optimizer's options, and the scale of a GradScaler."""
+    return {**one.settings, **({} if one.scale is None else {"the scale of GradScaler": f"{one.scale:g}"})}
+
+
+def modes_differ(seen: ByRank, before: ByRank | None, step: int) -> Iterator[ModesDiffer]:
+    """Modules in evaluation mode on some ranks alone; where all ranks were alike before, those that changed are at fault."""
+    modes = {rank: tuple(sorted(one.modes.items())) for rank, one in seen.items()}
+    decided = vote(modes)
+    if len(decided.sides) == 1:
+        return
+    were = {tuple(sorted(one.modes.items())) for one in before.values()} if before is not None else set()
+    changed = tuple(rank for rank in sorted(modes) if modes[rank] not in were) if len(were) == 1 else ()
+    told = 0 < len(changed) < len(modes)
+    ranks = changed if told else decided.minority
+    alone = not any(one.modes for rank, one in seen.items() if rank not in ranks)
+    calls = {rank: line for rank in ranks if alone and (line := seen[rank].lines.get("eval")) is not None}
+    yield ModesDiffer(
+        step=step,
+        ranks=ranks,
+        tied=decided.tied and not told,
+        sides=sides_of({rank: one.evaluating or "none" for rank, one in seen.items()}),
+        lines=calls or lines_at(seen, "forward"),
+        set_here=bool(calls),
+    )

@@ -1,0 +1,119 @@
+"""Ranks that made fewer optimizer steps than their peers, or stand at another batch of their data."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.comparison import sides_of
+from ddpdoctor.analysis.replicas.divergence import Divergence, SkipCause, StepSkipped
+from ddpdoctor.analysis.replicas.step_callsites import lines_at
+from ddpdoctor.evidence.replicas import Side
+from ddpdoctor.evidence.training_trace import OverflowSeen, Track
+
+
+def skipped_steps(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepSkipped | None:
+    """A rank has made fewer steps than its peers by the same forward, or stands at another batch of its data."""
+    step = max(one.step for one in seen.values())
+    compared: tuple[tuple[SkipCause, dict[int, Hashable]], ...] = (
+        (SkipCause.STEPS, {rank: one.step for rank, one in seen.items()}),
+        (SkipCause.POSITION, {rank: one.position for rank, one in seen.items()}),
+    )
+    for cause, values in compared:
+        if len(set(values.values())) == 1:
+            continue
+        if before is not None and cause is SkipCause.POSITION and len({one.position for one in before.values()}) > 1:
+            continue
+        decided, sides = vote(values), sides_of(values)
+        first = max((one.following for one in before.values()), default=0) if before else 0
+        if cause is SkipCause.STEPS and (left_out := _left_out(seen, before, tracks)):
+            return left_out_by_scaler(left_out, first, sides, step)
+        fewer = _without_a_step(seen, before) if decided.tied and cause is SkipCause.STEPS else ()
+        return StepSkipped(
+            step=first if cause is SkipCause.STEPS else step, ranks=fewer or decided.minority,
+            tied=decided.tied and not fewer, sides=sides,
+            cause=cause, lines=lines_at(seen), seen=step,
+        )  # fmt: skip
+    return None
+
+
+def _without_a_step(seen: ByRank, before: ByRank | None) -> tuple[int, ...]:
+    """The ranks that made fewer steps than forwards since the last audit, where all others made one with each forward.
+
+    Empty where no rank did: one that accumulates steps less often, and so tells nothing.
+    """
+    fewer = []
+    for rank, one in seen.items():
+        if before is None or rank not in before:
+            return ()
+        steps, forwards = one.following - before[rank].following, one.forwards - before[rank].forwards
+        if steps > forwards:
+            return ()
+        if steps < forwards:
+            fewer.append(rank)
+    return tuple(sorted(fewer)) if len(fewer) < len(seen) else ()
+
+
+def _left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> dict[int, OverflowSeen]:
+    """The ranks, not all of them, whose GradScaler left out a step since the last one that was looked at."""
+    found = {}
+    for rank, track in tracks.items():
+        first = before[rank].forwards if before else 0
+        late = (one for one in track.overflows if first < one.forwards <= seen[rank].forwards)
+        if (overflow := next(late, None)) is not None:
+            found[rank] = overflow
+    return found if len(found) < len(tracks) else {}
+
+
+def left_out_by_scaler(left_out: dict[int, OverflowSeen], step: int, sides: tuple[Side, ...], seen: int) -> StepSkipped:
+    """A step that the GradScaler of these ranks left out, as their gradients were not finite."""
+    return StepSkipped(
+        step=step, ranks=tuple(sorted(left_out)), sides=sides, cause=SkipCause.FOUND_INF, seen=seen,
+        scale=next(iter(left_out.values())).scale or 0.0,
+        lines={rank: one.line for rank, one in left_out.items() if one.line is not None},
+    )  # fmt: skip
+
+
+def skipped_in_all(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterator[StepSkipped]:
+    """Ranks that made as many forwards as the others and fewer steps, where no later step showed it."""
+    if any(isinstance(one, StepSkipped) for one in found):
+        return
+    made = {rank: track.steps_made for rank, track in tracks.items() if track.steps_made is not None}
+    forwards = {track.forwards_made for track in tracks.values()}
+    if len(made) == len(tracks) and len(forwards) == 1 and len(set(made.values())) > 1:
+        if (first := _first_skipped(tracks)) is not None:
+            yield first
+            return
+        decided, sides = vote(made), sides_of(made)
+        yield StepSkipped(
+            step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides, cause=SkipCause.STEPS,
+            seen=max(made.values()),
+        )  # fmt: skip
+
+
+def _first_skipped(tracks: Mapping[int, Track]) -> StepSkipped | None:
+    """The first forward after which some ranks made no step and the others did, where each step of each rank was seen.
+
+    Ranks that skip other steps later may have made more of them in the end.
+    """
+    steps = {rank: {one.forwards: one for one in track.steps} for rank, track in tracks.items()}
+    if any(len(steps[rank]) != track.steps_made or track.left_out for rank, track in tracks.items()):
+        return None
+    apart = {
+        forwards for own in steps.values() for forwards in own if any(forwards not in other for other in steps.values())
+    }
+    if not apart:
+        return None
+    first = min(apart)
+    skipped = tuple(rank for rank, own in sorted(steps.items()) if first not in own)
+    decided = vote({rank: rank in skipped for rank in steps})
+    if not decided.tied and decided.minority != skipped:
+        return None
+    made = {rank: sum(place <= first for place in own) for rank, own in steps.items()}
+    later = {rank: [one for place, one in steps[rank].items() if place > first] for rank in skipped}
+    return StepSkipped(
+        step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides_of(made), cause=SkipCause.STEPS,
+        lines=lines_at({rank: min(own, key=lambda one: one.forwards) for rank, own in later.items() if own}),
+        seen=max(made.values()),
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Weights that somebody wrote between two steps, or between the forward and the step, on some ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.divergence import WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.hardware_errors import given_by_itself, given_differently, who_wrote_given
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.evidence.training_trace import Track
+
+
+def weights_written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> WeightsWritten | None:
+    """Weights that were equal after the last step and are not before this one: somebody wrote them in between."""
+    if len({one.weights for one in seen.values()}) == 1:
+        return None
+    if before is not None and any(seen[rank].step != one.following for rank, one in before.items()):
+        return None
+    if before is None and any(one.step for one in seen.values()):
+        return None
+    were = {rank: before[rank].after if before else track.start for rank, track in tracks.items()}
+    if len(set(were.values())) > 1:
+        return None
+    writers = tuple(sorted(rank for rank, one in seen.items() if one.weights != were[rank]))
+    names = differing_weights(seen, tracks)
+    total = len(tracks[writers[0]].tables[seen[writers[0]].weights].digests)
+    decided = vote({rank: one.weights for rank, one in seen.items()})
+    culprits = writers if len(writers) < len(seen) else decided.minority
+    wrote = lines_that_wrote(seen, "weights", culprits)
+    loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
+    known = loaded if len(loaded) == len(culprits) else {}
+    return WeightsWritten(
+        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names, total=total,
+        lines=wrote or known or lines_at(seen, "forward"),
+        shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
+    )  # fmt: skip
+
+
+def given_weights_written(seen: ByRank, tracks: Mapping[int, Track]) -> WeightsWritten | None:
+    """Weights that were equal at the forward and are not when the optimizer gets them: somebody wrote them in between."""
+    if len({one.weights for one in seen.values()}) > 1:
+        return None
+    names = given_differently(seen, tracks)
+    if not names or given_by_itself(seen, tracks, names):
+        return None
+    writers, decided = who_wrote_given(seen, tracks, names)
+    culprits = writers if len(writers) < len(seen) else decided.minority
+    wrote = lines_that_wrote(seen, "given weights", culprits)
+    return WeightsWritten(
+        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names,
+        total=max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items()),
+        lines=wrote or lines_at(seen), shown=WrittenAt.THE_WRITE if wrote else WrittenAt.THE_STEP, after_forward=True,
+    )  # fmt: skip
+
+
+def differing_weights(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, ...]:
+    """The parameters that are not equal on all ranks before the forward."""
+    tables = [tracks[rank].tables[one.weights].digests for rank, one in seen.items()]
+    return tuple(name for name in tables[0] if len({table.get(name) for table in tables}) > 1)
