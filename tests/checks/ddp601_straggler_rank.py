@@ -39,92 +39,62 @@ def had(ran: float, ready: float, workers_ready: float = 0.0, used: float = 0.0)
     )
 
 
+def late_into_steps(evidence: Evidence, *, rank: int, milliseconds: int, share: float, phase: str) -> Sick:
+    """The job of `tests.step_times.steps` with a rank that is late into every collective by what it does in one phase."""
+    return Sick(
+        evidence=evidence,
+        says=f"rank {rank} is last into 39 of 39 collectives, {milliseconds} ms behind; "
+        f"its peers wait {share:.0%} of their time; it loses {milliseconds} ms {phase}".replace("%", " %"),
+        ranks=(rank,),
+        where=(f"rank {rank} /home/me/job/train.py:60 train_step",),
+        measured={"seconds_late": milliseconds / 1000, "share": share, "rounds": 39, "last_in": 39, "phase": phase},
+    )
+
+
 SICK = (
-    Sick(
-        evidence=steps(majority, majority, lambda _: {"batch": 30}, majority),
-        says="rank 2 is last into 39 of 39 collectives, 30 ms behind; its peers wait 59 % of their time; "
-        "it loses 30 ms between its batch and its forward",
-        ranks=(2,),
-        where=("rank 2 /home/me/job/train.py:60 train_step",),
-        measured={
-            "seconds_late": 0.03,
-            "share": 0.588235,
-            "rounds": 39,
-            "last_in": 39,
-            "phase": "between its batch and its forward",
-        },
+    late_into_steps(
+        steps(majority, majority, lambda _: {"batch": 30}, majority),
+        rank=2,
+        milliseconds=30,
+        share=0.588235,
+        phase="between its batch and its forward",
     ),
-    Sick(  # on a crowded host: its additional work waits for a processor as long as that of its peers does
-        evidence=with_processor_time(steps(lambda _: {"forward": 30}, majority), had(3.0, 6.0), had(1.0, 2.0)),
-        says="rank 0 is last into 39 of 39 collectives, 30 ms behind; its peers wait 59 % of their time; "
-        "it loses 30 ms in its forward and backward",
-        ranks=(0,),
-        where=("rank 0 /home/me/job/train.py:60 train_step",),
-        measured={
-            "seconds_late": 0.03,
-            "share": 0.588235,
-            "rounds": 39,
-            "last_in": 39,
-            "phase": "in its forward and backward",
-        },
+    late_into_steps(  # on a crowded host: its additional work waits for a processor as long as that of its peers does
+        with_processor_time(steps(lambda _: {"forward": 30}, majority), had(3.0, 6.0), had(1.0, 2.0)),
+        rank=0,
+        milliseconds=30,
+        share=0.588235,
+        phase="in its forward and backward",
     ),
-    Sick(  # on a crowded host: it sleeps for longer than it waits for a processor, as all do
-        evidence=with_processor_time(steps(lambda _: {"batch": 30}, majority), had(0.5, 3.0), had(0.5, 3.0)),
-        says="rank 0 is last into 39 of 39 collectives, 30 ms behind; its peers wait 59 % of their time; "
-        "it loses 30 ms between its batch and its forward",
-        ranks=(0,),
-        where=("rank 0 /home/me/job/train.py:60 train_step",),
-        measured={
-            "seconds_late": 0.03,
-            "share": 0.588235,
-            "rounds": 39,
-            "last_in": 39,
-            "phase": "between its batch and its forward",
-        },
+    late_into_steps(  # on a crowded host: it sleeps for longer than it waits for a processor, as all do
+        with_processor_time(steps(lambda _: {"batch": 30}, majority), had(0.5, 3.0), had(0.5, 3.0)),
+        rank=0,
+        milliseconds=30,
+        share=0.588235,
+        phase="between its batch and its forward",
     ),
-    Sick(
-        evidence=steps(lambda step: {"forward": 13 + step % 3}, majority),
-        says="rank 0 is last into 39 of 39 collectives, 14 ms behind; its peers wait 40 % of their time; "
-        "it loses 14 ms in its forward and backward",
-        ranks=(0,),
-        where=("rank 0 /home/me/job/train.py:60 train_step",),
-        measured={
-            "seconds_late": 0.014,
-            "share": 0.4,
-            "rounds": 39,
-            "last_in": 39,
-            "phase": "in its forward and backward",
-        },
+    late_into_steps(
+        steps(lambda step: {"forward": 13 + step % 3}, majority),
+        rank=0,
+        milliseconds=14,
+        share=0.4,
+        phase="in its forward and backward",
     ),
-    Sick(
-        evidence=steps(majority, lambda _: {"input": 19}, majority),
-        says="rank 1 is last into 39 of 39 collectives, 19 ms behind; its peers wait 48 % of their time; "
-        "it loses 19 ms while it waits for its batch",
-        ranks=(1,),
-        where=("rank 1 /home/me/job/train.py:60 train_step",),
-        measured={
-            "seconds_late": 0.019,
-            "share": 0.475,
-            "rounds": 39,
-            "last_in": 39,
-            "phase": "while it waits for its batch",
-        },
+    late_into_steps(
+        steps(majority, lambda _: {"input": 19}, majority),
+        rank=1,
+        milliseconds=19,
+        share=0.475,
+        phase="while it waits for its batch",
     ),
-    Sick(  # its own workers fill the processors
-        evidence=with_processor_time(
+    late_into_steps(  # its own workers fill the processors
+        with_processor_time(
             steps(lambda _: {"input": 19}, majority), had(0.3, 0.1, 6.0, used=17.0), had(0.3, 0.1, 0.2, used=1.5)
         ),
-        says="rank 0 is last into 39 of 39 collectives, 19 ms behind; its peers wait 48 % of their time; "
-        "it loses 19 ms while it waits for its batch",
-        ranks=(0,),
-        where=("rank 0 /home/me/job/train.py:60 train_step",),
-        measured={
-            "seconds_late": 0.019,
-            "share": 0.475,
-            "rounds": 39,
-            "last_in": 39,
-            "phase": "while it waits for its batch",
-        },
+        rank=0,
+        milliseconds=19,
+        share=0.475,
+        phase="while it waits for its batch",
     ),
     Sick(
         evidence=bench(tenth, tenth, lambda _: 0.5, lambda number: 0.4 + 0.1 * (number % 2), tenth, tenth, on_cpu=0.2),

@@ -26,7 +26,7 @@ class WaysParted:
     """What ranks called on two ways."""
 
     calls: Mapping[int, FirstCall]
-    """By rank, the first call; none of a rank that made no call."""
+    """The first call of each rank that made one, by rank."""
     conditions: Mapping[int, Condition] = field(default_factory=dict)
     """By rank, the test above its call."""
     frame: Frame | None = None

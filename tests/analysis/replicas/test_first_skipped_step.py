@@ -1,4 +1,4 @@
-"""Ranks that skip steps at other iterations each: the first one that a rank skipped is named, not the totals at the end."""
+"""Each rank skips another step: DDP510 names the step that was skipped first, and not the number of steps at the end."""
 
 from __future__ import annotations
 
