@@ -29,10 +29,13 @@ TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 class Sample:
     """One look at a process and its children; `ticks` and `io_bytes` count since it began.
 
-    The system call must be looked at before py-spy interrupts it: a sleep that goes on afterwards shows as another call.
+    `began` and `seen` are when it began and when it was looked at, in ticks since the host was started. The system call must be
+    looked at before py-spy interrupts it: a sleep that goes on afterwards shows as another call.
     """
 
     at: float
+    began: int
+    seen: int
     state: str
     ticks: int
     io_bytes: int | None
@@ -58,6 +61,8 @@ def sample(pid: int) -> Sample | None:
         waits_on=waits_on,
         kernel_function=read_or_nothing(Path(f"/proc/{pid}/wchan")).strip("0") or None,
         at=time.monotonic(),
+        began=int(fields[19]),
+        seen=int(time.clock_gettime(time.CLOCK_BOOTTIME) * CLOCK_TICKS),
         state=fields[0],
         ticks=int(fields[11]) + int(fields[12]),
         io_bytes=_io_bytes(pid),
@@ -77,7 +82,7 @@ def state_between(pid: int, before: Sample, after: Sample, *, wakes: int | None 
         waits_on=before.waits_on,
         counterparts=tuple(_counterparts(pid, before.system_call)),
         kernel_function=before.kernel_function,
-        children=tuple(_child(child, before.children.get(child), now) for child, now in after.children.items()),
+        children=tuple(_children_between(before, after)),
         command=command(pid),
         started_at=started_at(pid),
         wakes=wakes,
@@ -201,19 +206,42 @@ def _share(before: Sample | None, after: Sample) -> float | None:
     return (after.ticks - before.ticks) / CLOCK_TICKS / (after.at - before.at)
 
 
-def _child(pid: int, before: Sample | None, after: Sample) -> ChildProcess:
-    share = (
-        None
-        if before is None or after.at <= before.at
-        else _ticks(before, after) / CLOCK_TICKS / (after.at - before.at)
-    )
-    return ChildProcess(pid=pid, kind=_kind(pid), state=after.state, command=command(pid)[:300], cpu_share=share)
+def _children_between(before: Sample, after: Sample) -> Iterator[ChildProcess]:
+    earlier, seconds = dict(_below(before)), after.at - before.at
+    for pid, now in after.children.items():
+        known = seconds > 0 and (_same(earlier.get(pid), now) or now.began >= before.seen)
+        yield ChildProcess(
+            pid=pid,
+            kind=_kind(pid),
+            state=now.state,
+            command=command(pid)[:300],
+            cpu_share=_ticks(pid, now, earlier, before.seen) / CLOCK_TICKS / seconds if known else None,
+        )
 
 
-def _ticks(before: Sample | None, after: Sample) -> int:
-    """What a process and all below it used between two looks: a compiler's driver only waits for the compiler."""
-    below = sum(_ticks(before.children.get(pid) if before else None, child) for pid, child in after.children.items())
-    return after.ticks - (before.ticks if before else 0) + below
+def _below(sample: Sample) -> Iterator[tuple[int, Sample]]:
+    """Every process below this one, by its number."""
+    for pid, child in sample.children.items():
+        yield pid, child
+        yield from _below(child)
+
+
+def _same(before: Sample | None, after: Sample) -> bool:
+    """Whether both are looks at one process: a number may have been given to another one."""
+    return before is not None and before.began == after.began
+
+
+def _ticks(pid: int, after: Sample, earlier: Mapping[int, Sample], since: int) -> int:
+    """What a process and all below it used between two looks: a compiler's driver only waits for the compiler.
+
+    One that began before the first look and was not below the rank then, as one is that was adopted since, counts nothing:
+    nobody knows what it had used by then.
+    """
+    below = sum(_ticks(number, child, earlier, since) for number, child in after.children.items())
+    then = earlier.get(pid)
+    if then is not None and _same(then, after):
+        return after.ticks - then.ticks + below
+    return (after.ticks if after.began >= since else 0) + below
 
 
 def _kind(pid: int) -> ChildKind:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from ddpdoctor.evidence.process import Counterpart
 from ddpdoctor.host import processes
 
 ANOTHER = 65534
+NO_PROCESS = 1 << 30
 pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 
@@ -152,3 +153,55 @@ def test_what_a_process_uses_includes_those_below_it() -> None:
         for child in (spins, waits):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+
+
+def looked_at(
+    *, ticks: int, began: int, seen: int, children: Mapping[int, processes.Sample] | None = None
+) -> processes.Sample:
+    """A look at a process that began, and was seen, so many ticks after the host was started."""
+    return processes.Sample(
+        at=seen / processes.CLOCK_TICKS,
+        began=began,
+        seen=seen,
+        state="S",
+        ticks=ticks,
+        io_bytes=0,
+        system_call=None,
+        waits_on=None,
+        kernel_function=None,
+        children=children or {},
+    )
+
+
+def share_of_a_driver(*, first: Mapping[int, processes.Sample], then: Mapping[int, processes.Sample]) -> float | None:
+    """What a driver used that has these processes below it at the two looks, which are a second apart."""
+    second = processes.CLOCK_TICKS
+    before, after = (
+        looked_at(
+            ticks=0,
+            began=1,
+            seen=seen,
+            children={NO_PROCESS: looked_at(ticks=0, began=2, seen=seen, children=children)},
+        )
+        for seen, children in ((1000 * second, first), (1001 * second, then))
+    )
+    (driver,) = processes.state_between(os.getpid(), before, after).children
+    return driver.cpu_share
+
+
+def test_what_a_process_used_before_the_first_look_is_not_counted() -> None:
+    """A process that was adopted since the first look may have worked for hours."""
+    second = processes.CLOCK_TICKS
+    adopted = looked_at(ticks=25 * second, began=500 * second, seen=1001 * second)
+    begun = looked_at(ticks=second // 2, began=1000 * second + 2, seen=1001 * second)
+    known = looked_at(ticks=24 * second, began=500 * second, seen=1000 * second)
+    assert share_of_a_driver(first={}, then={NO_PROCESS + 1: adopted}) == 0.0
+    assert share_of_a_driver(first={}, then={NO_PROCESS + 1: begun}) == 0.5
+    assert share_of_a_driver(first={NO_PROCESS + 1: known}, then={NO_PROCESS + 1: adopted}) == 1.0
+
+
+def test_a_number_that_was_given_to_another_process_is_no_earlier_look_at_it() -> None:
+    second = processes.CLOCK_TICKS
+    gone = looked_at(ticks=24 * second, began=500 * second, seen=1000 * second)
+    begun = looked_at(ticks=second // 2, began=1000 * second + 2, seen=1001 * second)
+    assert share_of_a_driver(first={NO_PROCESS + 1: gone}, then={NO_PROCESS + 1: begun}) == 0.5
