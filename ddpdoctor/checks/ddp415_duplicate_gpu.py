@@ -70,7 +70,7 @@ def _by_choice(launches: PerRank[Launch], environments: PerRank[Environment], gp
     for entry in launches:
         visible = _visible(wishes.get(entry.rank), boards[entry.rank]) if entry.rank in boards else []
         local = 0 if len(visible) == 1 else entry.value.local_rank
-        if local is not None and local < len(visible):
+        if local is not None and 0 <= local < len(visible):
             taken = visible[local]
             users.setdefault((entry.host, taken.pci_bus_id or f"index {taken.index}"), []).append(entry.rank)
     for (host, place), ranks in users.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.evidence.bounds import need_ranks
+from ddpdoctor.evidence.bounds import need, need_ranks
 from ddpdoctor.evidence.frames import Frame
 
 
@@ -177,6 +177,9 @@ class GroupMembers:
     """Its name as the flight recorder has it."""
     ranks: tuple[int, ...]
     """The global ranks of its members, in their order in the group."""
+
+    def __post_init__(self) -> None:
+        need(min(self.ranks, default=0) >= 0, f"the process group {self.group} has a member with a negative rank")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,9 @@ class ProcessGroup:
     last_completed: int | None = None
     """The number of the last call that was completed, by the same table."""
 
+    def __post_init__(self) -> None:
+        need(min(self.ranks or (0,)) >= 0, f"the process group {self.name} has a member with a negative rank")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:

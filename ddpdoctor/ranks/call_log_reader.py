@@ -59,7 +59,9 @@ class CallLog:
             forwards=tuple(_forwards(iterations, self.texts)),
             new_groups=tuple(new_groups),
             groups=tuple(
-                GroupMembers(group=group.name, ranks=group.ranks) for group in self.texts.groups() if group.ranks
+                GroupMembers(group=group.name, ranks=group.ranks)
+                for group in self.texts.groups()
+                if group.ranks and min(group.ranks) >= 0
             ),
             handled=tuple(
                 Handled(group=one.group, seq=one.seq, error=error_of(one.error)) for one in self.texts.handled

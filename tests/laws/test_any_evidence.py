@@ -14,8 +14,8 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.evidence.ranks import JobSize
-from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.ranks import GroupMembers, JobSize
+from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 from ddpdoctor.render import github, json, junit, lines, markdown, text
 from tests.fuzz.evidence import changed, evidence
 
@@ -66,3 +66,30 @@ def test_absurd_numbers_are_refused_where_evidence_is_made() -> None:
     assert Launch.from_environ(absurd) is None
     assert Launch.from_environ({"RANK": "0", "WORLD_SIZE": "9" * 5000}) is None
     assert Launch.from_environ({"RANK": "0", "WORLD_SIZE": str(MOST_RANKS)}) is not None
+
+
+def recorded(rank: int, calls: int) -> RankFacts:
+    """A rank whose recorder holds so many calls of the default group."""
+    record = FlightRecord(
+        version="2.10",
+        groups=(ProcessGroup(backend="gloo", name="0", description="default_pg"),),
+        calls=(Call(group=0, op="all_reduce"),),
+        call=(0,) * calls,
+        seq=tuple(range(1, calls + 1)),
+        stack=(0,) * calls,
+        state=(State.DONE,) * calls,
+        created_ns=tuple(range(calls)),
+    )
+    return RankFacts(rank=rank, host="a", facts=(record,))
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 1), (-5, 0, 1)])
+def test_no_check_raises_where_ranks_have_one_number_or_a_negative_one(numbers: tuple[int, ...]) -> None:
+    judged(Evidence(ranks=tuple(recorded(rank, 3 - at) for at, rank in enumerate(numbers)), about_job=True))
+
+
+def test_negative_members_are_refused_where_evidence_is_made() -> None:
+    with pytest.raises(ValueError, match="the process group 0 has a member with a negative rank"):
+        ProcessGroup(backend="nccl", name="0", description="", ranks=(0, -1))
+    with pytest.raises(ValueError, match="the process group 0 has a member with a negative rank"):
+        GroupMembers(group="0", ranks=(0, -1))

@@ -201,7 +201,7 @@ def derive(
     Raises:
         SkipCheck: the recorders are empty.
     """
-    records = without_open_batches(with_closed_batches(with_statuses(without_replaced(records))))
+    records = without_open_batches(with_closed_batches(with_statuses(without_replaced(_of_one_job(records)))))
     told_by_agents = with_members(records, calls)
     with_lists = with_listed_members(told_by_agents, size)
     records = with_transfers(with_lists, calls)
@@ -211,7 +211,9 @@ def derive(
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
     told = {rank for ranks in lists.values() for rank in ranks}
     everybody = tuple(sorted(told | {*records.ranks}))
-    members = {group.name: group.ranks for group in issued if group.name is not None}
+    members = {
+        group.name: group.ranks for group in issued if group.name is not None and min(group.ranks, default=0) >= 0
+    }
     per_group, table = group_sequences_of(records, everybody, members)
     call_index = CallIndex(
         records={entry.rank: entry.value for entry in records},
@@ -225,6 +227,12 @@ def derive(
         call_index=call_index,
         without_end=size is None and with_lists is not told_by_agents,
     )
+
+
+def _of_one_job(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
+    """One record of each rank: two processes that were given one number, or a negative one, made no group together."""
+    first = {entry.rank: entry for entry in reversed(records.entries) if entry.rank >= 0}
+    return PerRank(tuple(first[rank] for rank in sorted(first)), launched=records.launched)
 
 
 def _group(group_sequences: GroupSequences, call_index: CallIndex) -> GroupTimeline:
