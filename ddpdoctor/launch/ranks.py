@@ -164,9 +164,12 @@ def ranks_command(
 
 
 def local_launcher(nproc: int, logs: str) -> list[str]:
-    """The command that starts a program on `nproc` ranks of this host: torchrun, which writes into the directory `logs`."""
+    """The command that starts a program on `nproc` ranks of this host: torchrun, which writes into the directory `logs`.
+
+    The `--` at its end keeps torchrun from taking the program's options for abbreviations of its own.
+    """
     started_by = [sys.executable, str(our_file("probes", "start_ranks.py"))]
-    return [*started_by, "--standalone", "--nproc-per-node", str(nproc), "--log-dir", logs]
+    return [*started_by, "--standalone", "--nproc-per-node", str(nproc), "--log-dir", logs, "--"]
 
 
 def caches_in(folder: str) -> dict[str, str]:

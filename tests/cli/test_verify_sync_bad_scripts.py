@@ -123,3 +123,16 @@ def test_a_case_that_cannot_be_written_leaves_the_verdict(tmp_path: Path) -> Non
     assert report["findings"][0]["code"] == "DDP506"
     assert code == 4
     assert f"cannot write {tmp_path / 'file' / 'case'}" in stderr
+
+
+@pytest.mark.parametrize("option", ["--log", "--nproc", "--no-py", "--node"])
+def test_options_of_the_script_that_torchrun_could_take_for_its_own_reach_the_script(
+    tmp_path: Path, option: str
+) -> None:
+    script = f"{BEGIN}assert sys.argv[1:] == [{option!r}, '7'], sys.argv\ntrain(3)\n"
+    (tmp_path / "train.py").write_text(script)
+    ended = subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", "verify-sync", "-n", "2", "train.py", option, "7"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
