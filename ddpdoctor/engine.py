@@ -200,13 +200,19 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def rule_called(word: str) -> Rule | None:
-    """The rule with this code or name, in either case; None where there is none."""
-    return next((rule for rule in all_rules() if word.upper() == rule.code or word.lower() == rule.name), None)
+    """The rule with this code, `DDP305` or `305`, or with this name, in either case; None where there is none."""
+    code, name = word.upper(), word.lower()
+    return next((rule for rule in all_rules() if code in {rule.code, rule.code[3:]} or name == rule.name), None)
 
 
 def nearest_name(word: str) -> str:
-    """The code or the name of a rule that is most like a word; empty where none is like it."""
-    codes, names = [rule.code for rule in all_rules()], [rule.name for rule in all_rules()]
+    """The code or the name of a rule that is most like a word; empty where none is like it.
+
+    Codes of two families have nothing in common but digits: the nearest code is one of the family that the word begins with.
+    """
+    family = word.upper()[:4]
+    codes = [rule.code for rule in all_rules() if len(word) > len(family) and rule.code.startswith(family)]
+    names = [rule.name for rule in all_rules()]
     near = difflib.get_close_matches(word.upper(), codes, n=1) or difflib.get_close_matches(
         word.lower(), names, n=1, cutoff=0.5
     )

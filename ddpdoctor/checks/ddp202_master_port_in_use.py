@@ -14,7 +14,8 @@ RULE = Rule(
     summary="MASTER_PORT is in use by another process",
     severity=Severity.FAIL,
     shown_by="`ddpdoctor port PORT` on the master names the process that holds the port",
-    remedy="stop that process, or export another MASTER_PORT: `ddpdoctor port` prints a free one",
+    remedy="stop that process (`ddpdoctor port PORT` names it), or give the job another port, `torchrun --master-port N` "
+    "or MASTER_PORT: `ddpdoctor port` prints a free one",
     explains=(
         "DDP203",
         "DDP204",

@@ -88,7 +88,7 @@ def _is_code_or_name(word: str) -> bool:
     """Whether `word` is, or is meant to be, the code or name of a finding."""
     from ddpdoctor.engine import all_rules
 
-    if _LIKE_A_CODE.fullmatch(word):
+    if _LIKE_A_CODE.fullmatch(word) or word in {rule.code[3:] for rule in all_rules()}:
         return True
     names = [rule.name for rule in all_rules()]
     return "-" in word.strip("-") and bool(difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.8))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER
@@ -9,6 +10,7 @@ from ddpdoctor.analysis.crashes.failures import Failures, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import Evidence, noun_of
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.messages.activities import lines
@@ -34,11 +36,19 @@ def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]
     ended = failures.log.ended_by if failures.log is not None else None
     if ended is not None and not explained and not failures.all:
         yield (
-            f"the job was ended from outside: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under `ddpdoctor watch`, "
-            "which names the rank and the line while it hangs"
+            f"the job was ended from outside{_by(failures.log)}: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under "
+            "`ddpdoctor watch`, which names the rank and the line while it hangs"
         )
         return
     yield f"{why}; its first line is{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"
+
+
+def _by(log: JobLog | None) -> str:
+    """` by SIGINT (Ctrl-C)`, where the log shows the signal that the launcher received."""
+    if log is None or log.signal is None or log.signal not in {*signal.Signals}:
+        return ""
+    name = signal.Signals(log.signal).name
+    return f" by {name} (Ctrl-C)" if log.signal == signal.SIGINT else f" by {name}"
 
 
 def unexplained_stall(evidence: Evidence, activities: Activities | None) -> Iterator[str]:

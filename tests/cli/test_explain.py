@@ -32,6 +32,15 @@ def test_a_text_in_one_argument_or_in_several(capsys: pytest.CaptureFixture[str]
     assert quoted.startswith("1. DDP402 rank-out-of-memory-killed: ")
 
 
+def test_a_code_without_its_letters_shows_the_page_and_other_numbers_stay_texts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(["explain", "305"]) == 0
+    assert first_line(capsys) == "# DDP305 collective-called-by-some"
+    assert cli.run(["explain", "139"]) == 0
+    assert first_line(capsys).startswith("1. DDP403 ")
+
+
 def test_a_file_and_stdin_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

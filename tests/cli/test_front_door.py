@@ -46,7 +46,7 @@ def test_every_command_explains_itself() -> None:
     [
         (["frobnicate"], "No such command 'frobnicate'"),
         (["explain"], "Missing argument"),
-        (["explain", "DDP999"], "'DDP999' is not a code or name of a finding"),
+        (["explain", "DDP999"], "'DDP999' is not a code or name of a finding\n  `ddpdoctor checks` lists them all"),
         (["checks", "--format", "yaml"], "'yaml' is not one of"),
     ],
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ddpdoctor import case
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankError, RankExit
+from ddpdoctor.workflows.diagnose import gather
 
 
 def interrupted(*errors: RankError, asked: bool = True) -> Evidence:
@@ -70,3 +73,21 @@ def test_an_error_of_a_ranks_own_is_a_finding_all_the_same() -> None:
 def test_without_a_request_the_lost_peer_is_asked_about() -> None:
     (reason,) = diagnose(interrupted(LOST, LOST, asked=False)).undecided
     assert reason.startswith("ranks 0-1 lost a peer")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Received 2 death signal, shutting down workers", "the job was ended from outside by SIGINT (Ctrl-C): "),
+        ("Received 15 death signal, shutting down workers", "the job was ended from outside by SIGTERM: "),
+        (
+            "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+            "the job was ended from outside: ",
+        ),
+    ],
+)
+def test_a_log_of_a_job_that_somebody_ended_names_the_signal(tmp_path: Path, line: str, said: str) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"W1124 02:00:00.000 1 torch/distributed/elastic/agent/server/api.py:739] {line}\n")
+    report = diagnose(gather([log]))
+    assert any(note.startswith(said) for note in report.undecided)
