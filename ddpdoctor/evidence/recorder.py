@@ -91,6 +91,9 @@ class FlightRecord:
     """The version of the dump's format."""
     taken_at: float | None = None
     """When the dump was made, in seconds since the epoch; None where that is not known."""
+    noted_at: float | None = None
+    """When the dump was made, by what the recorder noted then: calls that had ended, which no watchdog had noted before. In
+    seconds since the epoch; None where there were none."""
     groups: tuple[ProcessGroup, ...]
     """The process groups of the rank."""
     statuses: tuple[GroupStatus, ...] = ()

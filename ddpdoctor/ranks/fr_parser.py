@@ -87,6 +87,7 @@ def record_of(
 def _parsed(
     document: Mapping[str, Any], decoded: list[dict[str, Any]], ring: Entries | None, taken_at: float | None
 ) -> FlightRecord:
+    given = decoded[0].keys() if decoded else ()
     if decoded and not decoded[0].keys() >= {*_KIND, *_COURSE}:
         decoded = [*_completed(decoded)]
     columns = _columns(decoded)
@@ -104,6 +105,7 @@ def _parsed(
     return FlightRecord(
         version=document["version"],
         taken_at=taken_at,
+        noted_at=_noted_at(decoded) if "retired" in given else None,
         groups=known,
         statuses=_statuses(document.get("pg_status"), known),
         calls=parsed,
@@ -117,6 +119,13 @@ def _parsed(
         created_ns=_integers(created),
         completed_ns=_integers([moment or 0 for moment in completed]) if any(completed) else (),
     )
+
+
+def _noted_at(entries: Iterable[Mapping[str, Any]]) -> float | None:
+    """When the recorder wrote these: a watchdog notes the end of a call as it retires it, and the dump that of others."""
+    ended = (one["time_discovered_completed_ns"] or 0 for one in entries if not one["retired"])
+    last = max(_integers(ended), default=0)
+    return last / 1e9 if last else None
 
 
 def _spread(column: Sequence[T], ring: Entries | None) -> tuple[T, ...]:

@@ -261,3 +261,25 @@ def active_entries(*, completed: int) -> dict[str, Any]:
 def test_collectives_of_a_batch_that_is_through_are_done_by_the_table_of_groups() -> None:
     assert {*record_of(active_entries(completed=3)).state} == {State.DONE}
     assert [*record_of(active_entries(completed=2)).state] == [State.DONE] * 4 + [State.SCHEDULED] * 3
+
+
+@pytest.mark.parametrize(
+    ("calls", "noted"),
+    [
+        ([("completed", True, 5), ("completed", False, 9), ("scheduled", False, None)], 9e-9),
+        ([("completed", True, 5), ("scheduled", False, None)], None),
+        ([("completed", True, 5), ("completed", None, 9)], None),
+    ],
+    ids=["one that the dump saw end", "those that the watchdog saw end", "without the word of a watchdog"],
+)
+def test_a_dump_tells_when_it_was_made_by_what_it_saw_first(
+    calls: list[tuple[str, bool | None, int | None]], noted: float | None
+) -> None:
+    entries = [
+        {"record_id": number, "pg_id": 0, "process_group": ("0", "default_pg"), "profiling_name": "nccl:all_reduce",
+         "collective_seq_id": number, "p2p_seq_id": 0, "op_id": number, "state": state, "time_created_ns": number,
+         "time_discovered_completed_ns": ended, "input_sizes": [], "output_sizes": [],
+         **({} if None in (calls[-1][1], retired) else {"retired": retired})}
+        for number, (state, retired, ended) in enumerate(calls)
+    ]  # fmt: skip
+    assert record_of({"version": "2.1", "pg_config": {}, "entries": entries}).noted_at == noted

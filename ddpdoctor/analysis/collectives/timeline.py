@@ -17,6 +17,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
     program_stack,
 )
 from ddpdoctor.analysis.collectives.closed_batches import with_closed_batches
+from ddpdoctor.analysis.collectives.dump_times import with_times
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
 from ddpdoctor.analysis.collectives.group_members import with_listed_members, with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
@@ -201,7 +202,8 @@ def derive(
     Raises:
         SkipCheck: the recorders are empty.
     """
-    records = without_open_batches(with_closed_batches(with_statuses(without_replaced(_of_one_job(records)))))
+    records = without_replaced(with_times(_of_one_job(records)))
+    records = without_open_batches(with_closed_batches(with_statuses(records)))
     told_by_agents = with_members(records, calls)
     with_lists = with_listed_members(told_by_agents, size)
     records = with_transfers(with_lists, calls)
