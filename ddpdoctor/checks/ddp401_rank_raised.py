@@ -9,6 +9,7 @@ from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, spoken, unique_ranks, who
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError
+from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -66,10 +67,17 @@ _REMEDIES = {
         "a node did not come, or the network between them is closed: start `ddpdoctor net` on all of them in the same way"
     ),
 }
+_NO_SCRIPT = re.compile(r": can't open file '(?P<path>[^']{1,4096})': \[Errno 2\]")
+_PYTHON_COULD_NOT_START = 2  # the exit code of Python where it cannot read its script
 _EXIT_CALLS = ("os._exit", "sys.exit", "_exit", "exit", "quit")
 
 
-def check(failures: Failures, code: SourceCode | None, mispaired: MispairedObjects | None = None) -> Iterator[Finding]:
+def check(
+    failures: Failures,
+    code: SourceCode | None,
+    mispaired: MispairedObjects | None = None,
+    run: CommandRun | None = None,
+) -> Iterator[Finding]:
     """The first exception that is no echo, the ranks that raised it, and the line of the user's own code.
 
     A rank that could not read what it received from another call of its peers shows how their calls met, and no error of its own.
@@ -78,7 +86,7 @@ def check(failures: Failures, code: SourceCode | None, mispaired: MispairedObjec
     if not own and failures.own:
         return
     if not own:
-        yield from _wordless(failures, code)
+        yield from _without_a_script(failures, run) or _wordless(failures, code)
         return
     first = own[0]
     same = [failure for failure in own if _key(failure) == _key(first)]
@@ -117,6 +125,25 @@ def _asserted(failure: Failure, failures: Failures) -> Iterator[str]:
 def _remedy(error: RankError) -> str | None:
     words = f"{error.type}: {error.message}"
     return next((advice for pattern, advice in _REMEDIES.items() if re.search(pattern, words)), None)
+
+
+def _without_a_script(failures: Failures, run: CommandRun | None) -> list[Finding]:
+    """The script that Python could not open, where that ended every rank or, before there were any, the command."""
+    ended = {failure.exit.exit_code for failure in failures.wordless}
+    if not failures.all and run is not None:
+        ended = {run.exit_code}
+    if failures.finished or ended != {_PYTHON_COULD_NOT_START} or failures.log is None:
+        return []
+    found = next(filter(None, (_NO_SCRIPT.search(line.text) for line in failures.log.failure_lines)), None)
+    if found is None:
+        return []
+    return [
+        RULE.finding(
+            f"the script does not exist: Python found no file {found['path']}",
+            remedy="correct the path of the script, or start the command in the directory to which the path belongs",
+            exit_code=_PYTHON_COULD_NOT_START,
+        )
+    ]
 
 
 def _wordless(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:

@@ -35,6 +35,7 @@ _SHOWS_A_FAILURE = re.compile(
     | did\ not\ receive\ grad\ for\ rank | participate\ in\ calculating\ loss
     | \bdied\ unexpectedly\b | worker\ died\b | process\ has\ died | bootstrapping\ phase | Safe\ importing\ of\ main
     | [Tt]oo\ many\ open\ files | PytorchStreamWriter\ failed | StorageFull | \(Pdb\) | exited\ unexpectedly
+    | :\ can't\ open\ file\ '
     | ncclSocketInit: | no\ socket\ interface\ found | ^srun:\ error | ^slurmstepd:\ error
     | Detected\ mismatch\ between\ collectives | inconsistent\ \d+\ params
     """,
