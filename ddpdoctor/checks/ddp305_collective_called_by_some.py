@@ -11,6 +11,7 @@ from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterati
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.turns_apart import TurnsApart, turns_apart
+from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.outstanding import Operation
@@ -64,6 +65,7 @@ def check(
     timeline: Timeline | None = None,
     code: SourceCode | None = None,
     ended_peers: EndedPeers | None = None,
+    unreduced: UnreducedSteps | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
@@ -79,6 +81,8 @@ def check(
         return
     if desyncs.found and iterations is not None and iterations.accumulation is not None:
         return  # the gradients of some ranks were not reduced: DDP316
+    if unreduced is not None and unreduced.met:
+        return  # ranks trained without the DDP model: DDP316
     told = any(desync.more_turns for desync in desyncs.found)
     parted = iterations.out_of_step if iterations is not None else None
     forked = iterations.forked if iterations is not None else None

@@ -77,7 +77,7 @@ def check(
     if stack_desync is not None and stack_desync.passed_over:
         yield _by_stacks(stack_desync)
     if unreduced is not None and unreduced.ranks:
-        yield _by_steps(unreduced)
+        yield _by_steps(unreduced, code)
         return
     if iterations is None:
         if stack_desync is None:
@@ -115,19 +115,20 @@ def check(
         yield from _by_calls(iterations, desyncs, code)
 
 
-def _by_steps(unreduced: UnreducedSteps) -> Finding:
-    """Ranks that trained without their peers, and ended."""
+def _by_steps(unreduced: UnreducedSteps, code: SourceCode | None) -> Finding:
+    """Ranks that trained without their peers, and ended or came to another call."""
     ranks, waiting, made = unreduced.ranks, unreduced.waiting, unreduced.steps
     others = [*waiting]
     theirs = max(made[rank] for rank in waiting)
     alone = _span(made[rank] - theirs for rank in ranks)
     without = [rank for rank in ranks if rank not in unreduced.places]
+    end = f" before {names(unreduced.met, ranks)}" if unreduced.met else " and ended"
     another = (
         f"{group_ranks(without)} called no forward of a DDP model: {verb(without, 'it', 'they')} trained another one, such as "
         "the module inside (`model.module`)"
     )
     return RULE.finding(
-        f"{group_ranks(ranks)} made {_span(made[rank] for rank in ranks)} optimizer steps and ended, {alone} of them without a "
+        f"{group_ranks(ranks)} made {_span(made[rank] for rank in ranks)} optimizer steps{end}, {alone} of them without a "
         f"reduction of gradients; {group_ranks(others)} {verb(others, 'waits', 'wait')} in {names(waiting, others)} after "
         f"{_span(made[rank] for rank in waiting)}",
         ranks=ranks,
@@ -136,6 +137,8 @@ def _by_steps(unreduced: UnreducedSteps) -> Finding:
                 Where.at(place, rank=rank, note="the last forward of the DDP model; the backward reduced no gradients")
                 for rank, place in sorted(unreduced.places.items())
             ),
+            *(rank_values.where(waiting, others, ranks[0], code) if without else ()),
+            *witnesses(unreduced.met, ranks),
             *witnesses(waiting, others),
         ],
         details=[another] if without else [],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
@@ -21,23 +21,25 @@ FURTHER_STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class UnreducedSteps:
-    """The first ranks that made steps without any reduction, and ended; nobody where `ranks` is empty.
+    """The first ranks that made steps without any reduction, and ended or wait elsewhere; nobody where `ranks` is empty.
 
-    `steps` are the optimizer steps of every rank, `waiting` the call that the others wait in, and `places` where the ranks
-    called their last forward of a DDP model, if any.
+    `steps` are the optimizer steps of every rank, `waiting` the call that the others wait in, `places` where the ranks
+    called their last forward of a DDP model, if any, and `met` their own call that met the reduction, unless they ended.
     """
 
     ranks: tuple[int, ...] = ()
     steps: Mapping[int, int] = field(default_factory=dict)
     waiting: Mapping[int, IssuedCall] = field(default_factory=dict)
     places: Mapping[int, Frame] = field(default_factory=dict)
+    met: Mapping[int, IssuedCall] = field(default_factory=dict)
 
 
 def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[StepCount]) -> UnreducedSteps:
     """Ranks whose backward has reduced nothing: the loss is detached from DDP's output, or another module was called.
 
     Of ranks that ended with exit code 0: all had made their last collective before the reduction of gradients in which the others
-    wait, and have begun iterations and made steps since.
+    wait, and have begun iterations and made steps since. Of ranks that have not ended: they called no forward of a DDP model,
+    made further steps than the others, and wait in a call of their own that met that reduction.
     """
     made = {entry.rank: entry.value.steps for entry in steps if entry.value.steps is not None}
     by_rank = {entry.rank: entry.value for entry in calls}
@@ -52,7 +54,40 @@ def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[Ste
         if alone and all(made[rank] >= theirs + FURTHER_STEPS for rank in desync.minority):
             last = {rank: by_rank[rank].forwards[-1].place for rank in desync.minority if by_rank[rank].forwards}
             return UnreducedSteps(ranks=desync.minority, steps=made, waiting=desync.issued, places=last)
+    for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
+        known = all(rank in made and rank in by_rank for rank in (*desync.minority, *desync.majority))
+        if desync.ended or desync.counts or desync.group.name or not known:
+            continue
+        for ranks, others in ((desync.minority, desync.majority), (desync.majority, desync.minority)):
+            if _met_a_reduction(ranks, others, desync.issued, by_rank, made):
+                met, waiting = ({rank: desync.issued[rank] for rank in side} for side in (ranks, others))
+                return UnreducedSteps(ranks=ranks, steps=made, waiting=waiting, met=met)
     return UnreducedSteps()
+
+
+def _met_a_reduction(
+    ranks: Sequence[int],
+    others: Sequence[int],
+    issued: Mapping[int, IssuedCall],
+    calls: Mapping[int, CollectiveCalls],
+    made: Mapping[int, int],
+) -> bool:
+    """Whether `ranks`, which called no DDP model and made further steps, wait in a call of their own, and `others` in DDP's."""
+    if not ranks or not others or not all(rank in issued for rank in (*ranks, *others)):
+        return False
+    further = min(made[rank] for rank in ranks) >= max(made[rank] for rank in others) + FURTHER_STEPS
+    without = not any(calls[rank].forwards for rank in ranks)
+    return (
+        further
+        and without
+        and all(_is_their_own(calls[rank], issued[rank]) for rank in ranks)
+        and all(_in_a_reduction(calls[rank], issued[rank]) for rank in others)
+    )
+
+
+def _is_their_own(calls: CollectiveCalls, issued: IssuedCall) -> bool:
+    """Whether the user's code made this call, and not DDP."""
+    return any(call.seq == issued.seq and call.group in DEFAULT_GROUP for call in calls.calls)
 
 
 def ended_without_it(uneven: UnevenAccumulation | None, failures: Failures | None) -> bool:
@@ -70,7 +105,7 @@ def _in_a_reduction(calls: CollectiveCalls, issued: IssuedCall) -> bool:
     """Whether the rank waits in a call that DDP made for its last forward, and not in one of the user's own."""
     if not calls.forwards or calls.forwards[-1].reduces is False or issued.op == BARRIER:
         return False
-    return not any(call.seq == issued.seq and call.group in DEFAULT_GROUP for call in calls.calls)
+    return not _is_their_own(calls, issued)
 
 
 def _went_on(calls: CollectiveCalls, seq: int, theirs: int) -> bool:

@@ -8,7 +8,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount, StepMark
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, RankValue, SourceCode
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.rank_ends import LOST_PEER, ended
 
@@ -130,3 +130,53 @@ def test_a_rank_that_calls_for_its_exit_in_a_loop_is_not_told_about_numbers_of_b
 
     assert (first.code, first.ranks) == ("DDP306", (1,))
     assert first.remedy.startswith("end all ranks together") is in_a_loop
+
+
+def met(*, steps: int = 4, forwards: tuple[Forward, ...] = (), own_call: bool = True, peers: int = 2) -> Evidence:
+    """Rank 0 made `steps` optimizer steps and reduces its loss for the log; its peers wait in DDP's reduction after one step."""
+    logged = Did("all_reduce", line=95, sizes=((),))
+    calls = own("all_reduce") if own_call else ()
+    count = StepCount(forwards=len(forwards), steps=steps)
+    waiting = (StepCount(forwards=2, steps=1), CollectiveCalls(forwards=(IN_ITS_BACKWARD,)))
+    code = (
+        CodePlace(
+            file=TRAIN,
+            line=61,
+            function="train_step",
+            rank_values=(RankValue(line=58, text="model if rank != 0 else model.module"),),
+        ),
+        CodePlace(
+            file=TRAIN, line=95, function="train_step", conditions=(Condition(line=94, test="step % 4 == 3", branch=0),)
+        ),
+    )
+    facts = {0: (count, CollectiveCalls(forwards=forwards, calls=calls)), **dict.fromkeys(range(1, peers + 1), waiting)}
+    return flights([STEP, waits(logged)], *[[STEP, waits(STEP)]] * peers, code=code, facts=facts)
+
+
+@pytest.mark.parametrize("peers", [1, 2])
+def test_a_rank_that_trains_the_module_inside_until_its_log_meets_a_reduction_is_told_to_call_the_ddp_model(
+    peers: int,
+) -> None:
+    (first,) = diagnose(met(peers=peers)).findings
+
+    assert (first.code, first.ranks) == ("DDP316", (0,))
+    assert first.message.startswith(
+        "rank 0 made 4 optimizer steps before all_reduce #2, 3 of them without a reduction of gradients; "
+    )
+    assert (first.where[0].line, first.where[0].note) == (
+        58,
+        "`model if rank != 0 else model.module` depends on the rank",
+    )
+    assert "model.module" in first.remedy
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        pytest.param(met(steps=2), id="one step more"),
+        pytest.param(met(forwards=(FORWARD,)), id="calls the DDP model"),
+        pytest.param(met(own_call=False), id="its call is DDP's"),
+    ],
+)
+def test_a_rank_that_calls_the_ddp_model_or_is_in_step_is_said_to_make_another_call(evidence: Evidence) -> None:
+    assert "no forward of a DDP model" not in str([finding.details for finding in diagnose(evidence).findings])
