@@ -93,12 +93,23 @@ def _divides(graph: CallGraph, call: Call) -> bool:
     """Whether a part of the data is cut out of what the global generator has put into another order."""
     if graph.cuts_of(call.id):
         return True
-    taken = [other for _, other in graph.taken_by(call.id) if other.does in {"subset", "dataset"}]
-    return any(
-        "[" in one.value.text and ":" in one.value.text and call.id in one.value.made
-        for each in taken
-        for one in each.arguments
-    )
+    taken = [other for _, other in graph.taken_by(call.id)]
+    if any(other.does in {"subset", "dataset"} and _part_of(call, other) for other in taken):
+        return True
+    parts = {_part_of(call, other) for other in taken if _makes_data(graph, other)}
+    return len(parts - {""}) > 1
+
+
+def _part_of(call: Call, taken: Call) -> str:
+    """The part that another call takes of what a call has drawn, as written: `order[:900]`; empty where it takes none."""
+    texts = (one.value.text for one in taken.arguments if call.id in one.value.made)
+    return next((text for text in texts if "[" in text and ":" in text), "")
+
+
+def _makes_data(graph: CallGraph, call: Call) -> bool:
+    """Whether a call makes a data set of a class of the program."""
+    cls, _, name = call.target.rpartition(".")
+    return name == "__init__" and f"{cls}.__getitem__" in graph.functions
 
 
 def _seeded_by(call: Call) -> str:

@@ -52,7 +52,7 @@ def _joins(graph: CallGraph, call: Call) -> bool:
 
 def _sampler(graph: CallGraph, loader: Call) -> Call | None:
     """The sampler of a loader, where it pads."""
-    given = loader.argument("sampler")
+    given = loader.argument("sampler", 3)
     origin = given.only(Kind.SAMPLER) if given is not None else None
     made = graph.made.get(origin.made) if origin is not None else None
     if made is None or not made[1].name.endswith("DistributedSampler"):

@@ -23,6 +23,9 @@ _SAME_FOR_ALL = frozenset(
 )
 """What ranks have alike of their batches and losses."""
 
+_OF_LOADERS = {"dataset": 0, "sampler": 3, "batch_sampler": 4}
+"""Attributes of a DataLoader that hold what it was given, with the positions of the arguments."""
+
 
 def attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
     """The alternatives of `object.name`."""
@@ -47,6 +50,15 @@ def attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
         if cls is not None and (found := attribute_of(values, cls, node.attr)):
             return joined([*found, *field_of(values, cls.name, node.attr, at.scope.file)])
     return _of_object(values, node, key, at)
+
+
+def _given_to_loader(node: ast.Call, name: str) -> ast.expr | None:
+    """What a DataLoader is given under a name, or at its position."""
+    position = _OF_LOADERS[name]
+    plain = dotted(node.func).rpartition(".")[2] == "DataLoader" and position < len(node.args)
+    if plain and not any(isinstance(one, ast.Starred) for one in node.args[: position + 1]):
+        return node.args[position]
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
 
 
 def class_meant(values: Values, node: ast.expr, at: At) -> Scope | None:
@@ -156,13 +168,9 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         return values.of_object(single, lambda: attribute_of(values, cls, name))
     if origin.kind is Kind.WRAPPED and name == "module":
         return (replace(origin, kind=Kind.BARE),)
-    if (
-        origin.kind is Kind.LOADER
-        and name in {"sampler", "batch_sampler", "dataset"}
-        and (made := values.maker(origin.made))
-    ):
+    if origin.kind is Kind.LOADER and name in _OF_LOADERS and (made := values.maker(origin.made)):
         call, scope, context = made
-        given = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
+        given = _given_to_loader(call.node, name)
         return values.within(context, lambda: values.of(given, At(scope, call.order, call.block)))
     if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
         return (replace(origin, note="gradients" if name == "grad" else origin.note),)

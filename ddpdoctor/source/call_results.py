@@ -399,10 +399,10 @@ def _formatted(pattern: Origins, parts: list[Origins]) -> Origins:
 
 
 def parameters_of(values: Values, node: ast.expr, at: At) -> Origins:
-    """The parameters of a model, or of a part of it such as `model.module.head`."""
+    """The parameters of a model, or of a part of it such as `model.module.head` and `model.module.net[0]`."""
     while True:
         models = [one for one in values.of(node, at) if one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE}]
-        if models or not isinstance(node, ast.Attribute):
+        if models or not isinstance(node, ast.Attribute | ast.Subscript):
             return tuple(replace(one, kind=Kind.OBJECT, note="parameters") for one in models)
         node = node.value
 

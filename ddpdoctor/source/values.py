@@ -213,7 +213,7 @@ class Values:
                 return joined([*found, *rest])
             if key in scope.imports:
                 return joined([*found, *self._imported(key, scope)])
-            if definitions and scope is at.scope and key not in scope.globals and scope.parent is not None:
+            if scope is at.scope and key not in scope.globals and scope.parent is not None and _binds(definitions):
                 break
             scope, order = scope.parent, END
             block = scope.root if scope is not None else block
@@ -436,3 +436,8 @@ class Values:
         file, line = self.project.sources[scope.file].place(node.lineno)
         context = self.context_in(scope)
         return f"{file}:{line}:{node.col_offset + 1}{context.suffix if context is not None else ''}"
+
+
+def _binds(definitions: Iterable[Definition] | None) -> bool:
+    """Whether a function makes a name its own: `scaler.update()` and `seen["x"] = 1` change what stands around it."""
+    return any(one.form not in {"change", "sorted", "shared"} for one in definitions or ())

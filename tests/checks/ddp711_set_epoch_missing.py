@@ -53,6 +53,14 @@ def _own_sampler(old: str, new: str) -> Evidence:
 
 SICK = (
     Sick(
+        evidence=training(
+            ("        sampler.set_epoch(epoch)\n", ""),
+            ("batch_size=64, sampler=sampler)", "64, False, sampler)"),
+        ),
+        says="nothing calls set_epoch on this sampler: `for epoch in range(10)` sees the same order in every epoch",
+        where=("train.py:35 main", "train.py:43 main"),
+    ),
+    Sick(
         evidence=training(("        sampler.set_epoch(epoch)\n", "")),
         says=("nothing calls set_epoch on this sampler: `for epoch in range(10)` sees the same order in every epoch"),
         where=("train.py:35 main", "train.py:43 main"),
@@ -64,6 +72,10 @@ SICK = (
     ),
 )
 HEALTHY = (
+    training(
+        ("        sampler.set_epoch(epoch)\n", "        loader.sampler.set_epoch(epoch)\n"),
+        ("batch_size=64, sampler=sampler)", "64, False, sampler)"),
+    ),
     _own_sampler("        self.generator.manual_seed(42 + self.epoch)\n", ""),
     source(
         train=OWN_SAMPLER.replace("        self.generator.manual_seed(42 + self.epoch)\n", "").replace(

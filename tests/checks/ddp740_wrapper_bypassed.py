@@ -20,6 +20,20 @@ SICK = (
         ),
         where=("train.py:48 main", "train.py:49 main"),
     ),
+    Sick(
+        evidence=training(
+            ("cross_entropy(ddp(images", "cross_entropy(ddp.module(images"),
+            (
+                "            optimizer.step()\n",
+                "            optimizer.step()\n            shown = loss.detach()\n            dist.all_reduce(shown)\n",
+            ),
+        ),
+        says=(
+            "ddp.module is called past its wrapper, and its loss goes into the backward in line 49: "
+            "gradients are never reduced, each rank trains alone"
+        ),
+        where=("train.py:48 main", "train.py:49 main"),
+    ),
 )
 _ATTACK = """\
 def attack(model, images):

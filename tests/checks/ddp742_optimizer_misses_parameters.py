@@ -31,9 +31,36 @@ SICK = (
         ),
         where=("train.py:43 main", "train.py:40 main"),
     ),
+    Sick(
+        evidence=training(
+            (
+                "    best = 0.0\n",
+                (
+                    "    for parameter in ddp.module.layer4[0].parameters():\n"
+                    "        parameter.requires_grad = False\n"
+                    "    best = 0.0\n"
+                ),
+            )
+        ),
+        says=(
+            "`parameter.requires_grad = False` freezes parameters after the wrapper was made in line 40, which waits for "
+            "their gradients: the second step raises"
+        ),
+        where=("train.py:43 main", "train.py:40 main"),
+    ),
 )
 _WRAPS = "    ddp = DDP(model, device_ids=[local_rank])\n    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)\n"
 HEALTHY = (
+    training(
+        (
+            "    ddp = DDP(",
+            (
+                "    for parameter in model.layer4[0].parameters():\n"
+                "        parameter.requires_grad = False\n"
+                "    ddp = DDP("
+            ),
+        )
+    ),
     training(("    model = nn.Sync", ("    model.fc = nn.Linear(512, 10).to(device)\n    model = nn.Sync"))),
     *(
         training(

@@ -3,6 +3,32 @@
 from tests.checks import Sick
 from tests.training_programs import training
 
+_IN_A_STEP_OF_ITS_OWN = (
+    (
+        "    best = 0.0\n",
+        (
+            "    scaler = torch.amp.GradScaler()\n"
+            "    best = 0.0\n\n"
+            "    def step(images, labels):\n"
+            "            optimizer.zero_grad()\n"
+            "            loss = nn.functional.cross_entropy(ddp(images.to(device)), labels.to(device))\n"
+            "            scaler.scale(loss).backward()\n"
+            "            UNSCALE\n"
+            "            torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)\n"
+            "            scaler.step(optimizer)\n"
+            "            scaler.update()\n\n"
+        ),
+    ),
+    (
+        (
+            "            optimizer.zero_grad()\n"
+            "            loss = nn.functional.cross_entropy(ddp(images.to(device)), labels.to(device))\n"
+            "            loss.backward()\n"
+            "            optimizer.step()\n"
+        ),
+        "            step(images, labels)\n",
+    ),
+)
 SICK = (
     Sick(
         evidence=training(
@@ -23,8 +49,17 @@ SICK = (
         ),
         where=("train.py:51 main", "train.py:50 main"),
     ),
+    Sick(
+        evidence=training(*_IN_A_STEP_OF_ITS_OWN, ("            UNSCALE\n", "")),
+        says=(
+            "clip_grad_norm_ clips gradients that `scaler.scale` has multiplied, and nothing unscales them "
+            "before: the threshold is wrong by the loss scale"
+        ),
+        where=("train.py:49 step", "train.py:48 step"),
+    ),
 )
 HEALTHY = (
+    training(*_IN_A_STEP_OF_ITS_OWN, ("            UNSCALE\n", "            scaler.unscale_(optimizer)\n")),
     training(
         (
             ("            loss.backward()\n            optimizer.step()\n"),

@@ -39,8 +39,8 @@ def loaders_of(graph: CallGraph, sampler: Call) -> frozenset[str]:
         loader.id
         for _, loader in graph.taken_by(sampler.id)
         if loader.does == "loader"
-        for name in ("sampler", "batch_sampler")
-        if (given := loader.argument(name)) is not None and sampler.id in given.made
+        for name, position in (("sampler", 3), ("batch_sampler", 4))
+        if (given := loader.argument(name, position)) is not None and sampler.id in given.made
     )
 
 

@@ -103,9 +103,12 @@ def _may_average(graph: CallGraph, call: Call) -> bool:
 
 
 def _is_of_figure(call: Call) -> bool:
-    """Whether a collective is one of a loss or a norm, by its name, and of no gradient."""
+    """Whether a collective is one of a loss or a norm, by its name or as a forward gave it, and of no gradient."""
     given = call.argument("tensor", 0)
-    return given is not None and _FIGURE.fullmatch(given.text) is not None
+    if given is None or "grad" in given.text.replace("grad_norm", ""):
+        return given is not None and _FIGURE.fullmatch(given.text) is not None
+    given_by_forward = bool(given.origins) and all(one.note in {"forward", "batch"} for one in given.origins)
+    return _FIGURE.fullmatch(given.text) is not None or given_by_forward
 
 
 def leads_to_backward(graph: CallGraph, call: Call) -> Call | None:

@@ -14,7 +14,7 @@ def loaders_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
 
 def is_sharded(graph: CallGraph, loader: Call) -> bool:
     """Whether each rank gets its part: by a sampler, or by a data set or a loader of the program that cuts its own."""
-    given = loader.argument("sampler") or loader.argument("batch_sampler")
+    given = loader.argument("sampler", 3) or loader.argument("batch_sampler", 4)
     if given is not None and given.may(Kind.SAMPLER) is not None:
         return True
     dataset = loader.argument("dataset", 0)

@@ -7,7 +7,7 @@ from ddpdoctor.evidence.training_code import RANK_KINDS, Function
 from ddpdoctor.whole_numbers import whole_number
 
 _HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
-_SEEDS = ("seed", "determinis", "reproduc", "setstate", "set_rng_state", "randomness", "default_rng", "randomstate")
+_SEEDS = ("seed", "determinis", "reproduc", "setstate", "set_rng_state", "randomness")
 """Parts of the names of what may make draws alike, in lower case."""
 
 
