@@ -38,7 +38,15 @@ class TracedRank:
         )
         self._writer.write(trace.Wrapped(None))
 
-    def step(self, number: int, *, after: str = "", filler: str = "", rate: str = "0.1") -> None:
+    def step(
+        self,
+        number: int,
+        *,
+        after: str = "",
+        filler: str = "",
+        rate: str = "0.1",
+        buffers: dict[str, str] | None = None,
+    ) -> None:
         """Write one step that ends with the weights `after`, which all ranks share unless it is given."""
         self._writer.roll()
         keys = f"weights {number}", after or f"weights {number + 1}"
@@ -49,7 +57,8 @@ class TracedRank:
             trace.Step(
                 step=number, forwards=number + 1, since=0, beside=0, shadowed=0,
                 backward=trace.Backward(wrapped=1, input=f"input of {self.process.rank}{filler}"),
-                position=None, scale=None, stepping=STEPPING._replace(settings={"lr": rate}), gradients=None, buffers={},
+                position=None, scale=None, stepping=STEPPING._replace(settings={"lr": rate}), gradients=None,
+                buffers=buffers or {},
                 weights=keys[0], after=keys[1], parts={}, random_before={}, random_after={}, bypassed={}, comm_hook=None,
                 writes={},
             )
@@ -58,6 +67,17 @@ class TracedRank:
     def probe(self, number: int, outputs: str = "a" * 16, again: str = "a" * 16) -> None:
         """Write the probe of a model of one module before step `number`."""
         self._writer.write(trace.Probe(number, number + 1, "weights", "batch", ["the model"], outputs, again, {}))
+
+    def leave(self) -> None:
+        """A signal handler of the job's has raised an exception in an audit, and the job goes on."""
+        self._writer.leave_to_the_job(TimeoutError())
+
+    def average(self, number: int, digest: str, *, called: bool = False) -> None:
+        """Write the fingerprint of a model beside the wrapped one after step `number`, and that it was `called` since."""
+        model = trace.UnwrappedModel("ema", "Net", 1, digest)
+        self._writer.write(trace.UnwrappedModels(number + 1, number + 1, 0, 0, "step", [model]))
+        if called:
+            self._writer.write(trace.UnwrappedUse("ema", "forward", number + 2, None))
 
     def close(self) -> None:
         """The rank ends without a last record, as after SIGKILL."""

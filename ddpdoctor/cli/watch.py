@@ -94,7 +94,8 @@ def watch(
         ),
     ] = False,
     on_divergence: Annotated[
-        OnDivergence, typer.Option(help="With --verify-sync: what to do when replicas differ.")
+        OnDivergence,
+        typer.Option(help="With --verify-sync: what to do when replicas differ. Information (INFO) never stops a job."),
     ] = OnDivergence.REPORT,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No status line, and nothing at the end of a healthy job.")

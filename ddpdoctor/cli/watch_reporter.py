@@ -56,6 +56,7 @@ class WatchReporter:
         self._quiet = quiet
         self._began = time.monotonic()
         self._deferred = False
+        self._compared = ""  # at which steps replicas were, once the job has ended
         self._said: tuple[str, ...] = ()
         self._lost: set[str] = set()
         self._resumed: list[str] = []  # the notes about stalls that were over, as they were said
@@ -129,11 +130,12 @@ class WatchReporter:
         elif idle is not None:
             self.say(f"no progress for {idle:.0f} s by now; the verdict above has not changed")
 
-    def last(self, report: Report, code: int, *, ended_by: str) -> None:
+    def last(self, report: Report, code: int, *, ended_by: str, compared: str = "") -> None:
         """The last words, below everything that the job and its launcher printed: the verdict, or that nothing was found.
 
-        Of a job that ended well, a verdict that stands above is not repeated.
+        Of a job that ended well, a verdict that stands above is not repeated. `compared` says what of the replicas was.
         """
+        self._compared = compared
         said = _gist(report)
         if self._nodes.reports:
             summarise(report, self._options, [("job", redact_text(self._command)), ("watched", self._watched())])
@@ -163,7 +165,7 @@ class WatchReporter:
             calls = f"{progress.calls:,} call{'' if progress.calls == 1 else 's'} of torch.distributed per rank"
             ranks = f"{progress.ranks} rank{'' if progress.ranks == 1 else 's'}"
             words = [ranks, *([steps] if progress.steps else []), *([calls] if progress.calls else []), *words]
-        return ", ".join(words)
+        return ", ".join([*words, *([self._compared] if self._compared else [])])
 
     @contextlib.contextmanager
     def _complaining(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.launch.observed_job import ObservedJob, observe
 from ddpdoctor.launch.private_directory import private_directory
-from ddpdoctor.model import Report, group_ranks
+from ddpdoctor.model import Report, Severity, group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.workflows.shared_case import answer
 from ddpdoctor.workflows.verdict_command import VerdictCommand
@@ -162,7 +162,9 @@ class _Session:
                 self._on_stall(event)
             case Diverged(evidence=evidence) if nodes.reports or self._wanted.stop_on_divergence:
                 report = reporter.judged(evidence, about=SYNC_FAMILY)
-                if self._wanted.stop_on_divergence:
+                if self._wanted.stop_on_divergence and any(
+                    one.severity is not Severity.INFO for one in report.findings
+                ):
                     reporter.say(f"{_name(report)}: ending the job; the verdict follows below")
                     self._end_job(ON_DIVERGENCE_STOP)
                 else:
@@ -200,7 +202,7 @@ class _Session:
         if not end.evidence.ranks:
             self._reporter.say(f"note: {end.evidence.why_missing('Stacks')}")
         report = self._reporter.judged(end.evidence)
-        self._reporter.last(report, end.code, ended_by=self._ended_by)
+        self._reporter.last(report, end.code, ended_by=self._ended_by, compared=self._known.replicas_compared())
         self._reporter.finish(end.code)
         job_code = end.code if end.code >= 0 else 128 - end.code
         if not self._nodes.reports:

@@ -156,6 +156,8 @@ def test_a_healthy_job_is_left_alone(tmp_path: Path) -> None:
     ended = watch(tmp_path, "-1", "200", options=("--verify-sync",))
     assert ended.returncode == 0, ended.stderr
     assert "nothing found: 2 ranks, 200 steps" in ended.stderr
+    assert ", replicas compared at " in ended.stderr
+    assert "compared at no step" not in ended.stderr
     assert "DDP" not in ended.stderr
 
 

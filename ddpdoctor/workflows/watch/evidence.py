@@ -113,6 +113,10 @@ class JobEvidence:
             ranks, looked, stall.missing if stall else (), stall.one(Stall) if stall else None, code=code
         )
 
+    def replicas_compared(self) -> str:
+        """At which steps the replicas of a job that has ended were compared; empty where nobody asked for that."""
+        return self.audit.in_words(find_ranks(self.directory)) if self.audit is not None else ""
+
     def _with_memory(self, ending: RankExit) -> RankExit:
         """The end of a rank that SIGKILL ended, with what the kernel counted and said."""
         if ending.exit_code != -signal.SIGKILL or ending.pid is None:

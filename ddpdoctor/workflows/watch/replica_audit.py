@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from ddpdoctor.agent import gave_up
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
+from ddpdoctor.agent.inside.schema.rank_end import COMPARING
 from ddpdoctor.agent.inside.schema.training_trace import Probe, Step, segment_name
 from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE, RECOMPUTE
 from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.model import Severity
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.training_trace_reader import read_tracks, segments_of
@@ -60,9 +63,11 @@ class ReplicaAudit:
     directory: Path
     """Where the ranks write."""
     diverged: bool = False
-    """Whether the rules found something; then nobody looks again before the job has ended."""
+    """Whether the rules found more than information; then nobody looks again before the job has ended."""
     compared: int = 0
     """How many steps all ranks have audited and were compared."""
+    last: int = 0
+    """The number of the last of these steps, from 1."""
     _traces: dict[int, _Trace] = field(default_factory=dict)
     _open: dict[StepKey, dict[int, tuple[str, ...]]] = field(default_factory=dict)
     _differ: bool = False
@@ -78,11 +83,7 @@ class ReplicaAudit:
         if self.diverged or now < self._next_poll or len(ranks) < 2:
             return None
         self._next_poll = now + POLL_SECONDS
-        for agent in ranks:
-            trace = self._traces.setdefault(agent.pid, _Trace(self.directory, agent.pid))
-            for record in trace.new_records():
-                self._compare(agent.rank, record, len(ranks))
-        self._forget_passed({agent.pid for agent in ranks})
+        self._read(ranks)
         if not self.compared:
             return None
         if self._began is None:
@@ -97,6 +98,16 @@ class ReplicaAudit:
             self._judging.start(str(self.directory))
         return self.judge() if self._judging.needs_a_look() else None
 
+    def in_words(self, ranks: Sequence[RankProcess]) -> str:
+        """`replicas compared at 6 steps, not after step 41`; empty for a job of one rank. The job has ended."""
+        if len(ranks) < 2:
+            return ""
+        self._read(ranks)
+        if not self.compared:
+            return "replicas compared at no step"
+        steps = f"replicas compared at {self.compared:,} step{'' if self.compared == 1 else 's'}"
+        return f"{steps}, not after step {self.last:,}" if gave_up(COMPARING, self.directory) else steps
+
     def close(self) -> None:
         """End the process that asks the rules, where there is one."""
         self._judging.close()
@@ -109,11 +120,20 @@ class ReplicaAudit:
             return ()
 
     def judge(self) -> Evidence | None:
-        """What the ranks have kept, if a rule about replicas finds something in it now; else None."""
+        """What the ranks have kept, if a rule about replicas finds something in it now; else None. Information is nothing yet."""
         evidence = Evidence(ranks=self.facts(), about_job=True)
-        self.diverged = any(finding.code.startswith(FAMILY) for finding in diagnose(evidence).findings)
+        found = [one.severity for one in diagnose(evidence).findings if one.code.startswith(FAMILY)]
+        self.diverged = any(severity is not Severity.INFO for severity in found)
         return_freed_memory()  # the ranks' traces
         return evidence if self.diverged else None
+
+    def _read(self, ranks: Sequence[RankProcess]) -> None:
+        """Compare what was written since the last call."""
+        for agent in ranks:
+            trace = self._traces.setdefault(agent.pid, _Trace(self.directory, agent.pid))
+            for record in trace.new_records():
+                self._compare(agent.rank, record, len(ranks))
+        self._forget_passed({agent.pid for agent in ranks})
 
     def _compare(self, rank: int, record: Step | Probe, ranks: int) -> None:
         key = _key(record)
@@ -124,7 +144,8 @@ class ReplicaAudit:
             seen[rank] = record.outputs, record.again
             self._differ |= record.outputs != record.again
         if len(seen) == ranks:
-            self.compared += isinstance(record, Step)
+            if isinstance(record, Step):
+                self.compared, self.last = self.compared + 1, max(self.last, record.step + 1)
             self._differ |= len({*seen.values()}) > 1
             del self._open[key]
 

@@ -92,6 +92,33 @@ def test_now_and_then_another_process_asks_the_rules_although_the_weights_are_eq
     assert codes == ([] if rate == "0.1" else ["DDP506"])
 
 
+@pytest.mark.parametrize("called", [True, False], ids=["sick", "only to save it"])
+def test_information_is_no_divergence(called: bool, ranks: list[TracedRank], tmp_path: Path) -> None:
+    for number in range(4):
+        for rank in ranks:
+            rank.step(number)
+            kept = rank is ranks[1] and number > 1
+            rank.average(number, f"{1 if kept else number:016x}", called=called)
+    audit = ReplicaAudit(tmp_path)
+    found = audit.judge()
+    assert (found is not None) == audit.diverged == called
+
+
+def test_at_how_many_steps_replicas_were_compared(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    processes = [rank.process for rank in ranks]
+    assert audit.in_words(processes) == "replicas compared at no step"
+    for number in range(6):
+        for rank in ranks:
+            rank.step(number)
+    assert audit.in_words(processes) == "replicas compared at 6 steps"
+    assert not audit.in_words(processes[:1])
+    ranks[1].leave()
+    for number in range(6, 20):
+        ranks[0].step(number)
+    assert audit.in_words(processes) == "replicas compared at 6 steps, not after step 6"
+
+
 @pytest.mark.timeout(120)
 def test_the_other_process_ends_with_the_audit(ranks: list[TracedRank], tmp_path: Path) -> None:
     audit = ReplicaAudit(tmp_path, _next_judgement=0.0)
