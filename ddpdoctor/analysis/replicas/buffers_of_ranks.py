@@ -33,7 +33,8 @@ class BuffersOfRanks:
 
         One that wrappers leave to the ranks may differ, but where some ranks alone have written it, and others kept it. Where
         all have written as often, the bytes that a rank kept are what it wrote: a running maximum. Without a wrapper (FSDP2,
-        HSDP) it must have stayed as it was on all ranks before, and a rank must have kept it without writing it.
+        HSDP) it must have stayed as it was on all ranks before, and a rank must have kept it without writing it. A step of
+        which a rank has yet to write who wrote what shows no fault: the job still runs, or was ended there.
         """
         written = written_on_some_ranks(seen, self._before)
         by_some = {name for name in written if self._is_by_some(name, seen)}
@@ -45,6 +46,8 @@ class BuffersOfRanks:
 
     def _is_by_some(self, name: str, seen: ByRank) -> bool:
         if self._is_wrapped:
+            if _is_torn(seen, self._before):
+                return False
             return not writes_since(name, seen, self._before)
         return self._unchanged[name] >= LEAST_UNCHANGED and is_kept_by_a_rank(name, seen, self._before)
 
@@ -58,3 +61,8 @@ class BuffersOfRanks:
             now = {one.buffers.get(name) for one in seen.values()}
             if len(then) == len(now) == 1 and None not in now:
                 self._unchanged[name] = 0 if then != now else self._unchanged[name] + 1
+
+
+def _is_torn(seen: ByRank, before: ByRank) -> bool:
+    """Whether the writes of a step, which ranks note after it, are not known of some rank, and were at the step before."""
+    return any(one.integrity is None and before[rank].integrity is not None for rank, one in seen.items())

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.training_trace import StepSeen, Table, TensorKind, Track
+from ddpdoctor.evidence.training_trace import Integrity, StepSeen, Table, TensorKind, Track
 from ddpdoctor.model import Finding, Severity
 
 KEY = "weights"
 RANKS = 3
+
+
+def integrity(writes: int) -> Integrity:
+    return Integrity(begin=0, state=0, end=0, buffers={"codes": writes})
 
 
 def found(
@@ -19,15 +23,20 @@ def found(
     shape: str = "[16, 8]",
     dtype: str = "float32",
     writes: Sequence[Sequence[int]] = (),
+    noted: Sequence[Sequence[int]] = (),
 ) -> list[Finding]:
-    """What is found where the buffer `codes` has these fingerprints on ranks 0 to 2, step after step, and so many `writes`."""
+    """What is found where the buffer `codes` has these fingerprints on ranks 0 to 2, step after step, and so many `writes`.
+
+    Ranks note their writes after the step: `noted` has them so, and a negative number where a rank has not yet.
+    """
     kind = TensorKind(role="buffer", name="codes", structure={"dtype": dtype, "shape": shape})
     facts = []
     for rank in range(RANKS):
         seen = tuple(
             StepSeen(step=number, forwards=number + 1, since=0, weights=KEY, after=KEY, input=f"of rank {rank}",
                      buffers={"codes": of_ranks[rank]},
-                     buffer_writes={"codes": writes[number][rank]} if writes else {})
+                     buffer_writes={"codes": writes[number][rank]} if writes else {},
+                     integrity=integrity(noted[number][rank]) if noted and noted[number][rank] >= 0 else None)
             for number, of_ranks in enumerate(steps)
         )  # fmt: skip
         told: Mapping[str, bool] = {"": False} if wrapped else {}
@@ -85,3 +94,14 @@ def test_a_buffer_of_a_sharded_model_that_all_ranks_write_and_that_stays_as_it_w
     assert found(*STAYED, "010", wrapped=False, writes=each) == []
     assert found(*STAYED, "010", wrapped=False, writes=[*each[:3], (3, 4, 3)]) == [], "and once more"
     assert found(*STAYED, "010", wrapped=False) == [], "nobody has counted"
+
+
+def test_a_step_of_which_a_rank_has_not_noted_its_writes_yet_shows_no_fault() -> None:
+    """A running maximum, asked while the job runs; and the fault once all have noted theirs."""
+    counts = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+    (of_each_rank,) = found("000", "111", "112", noted=[*counts[:2], (3, 3, -1)])
+    assert of_each_rank.severity is Severity.INFO
+    (healthy,) = found("000", "111", "112", noted=counts)
+    assert healthy.severity is Severity.INFO
+    (finding,) = found("000", "111", "112", noted=[*counts[:2], (2, 2, 3)])
+    assert (finding.severity, finding.ranks) == (Severity.FAIL, (2,))
