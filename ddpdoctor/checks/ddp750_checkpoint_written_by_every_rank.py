@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE, is_hook
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -23,10 +23,6 @@ _LEAVES_SAVES = frozenset({"accelerate", "fabric", "ignite", "mmengine"})
 """Frameworks that leave torch.save to the program where it calls it."""
 _SHARDS = ("ParallelismConfig", "FullyShardedDataParallelPlugin", "DeepSpeedPlugin", "get_state_dict", "fully_shard")
 """What programs of Accelerate call that divide the parameters among the ranks."""
-_GIVEN_TO_CALLBACKS = frozenset({"model", 'kwargs["model"]', "kwargs['model']"})
-"""How a callback of transformers names the model of the Trainer."""
-_SAVES_HERE = ".should_save"
-"""What transformers' arguments say of the rank that writes."""
 _PLAIN = ("open", "no_grad", "inference_mode", "BlobFile")
 
 
@@ -39,10 +35,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             or any(not context.name.endswith(_PLAIN) and not graph.all_enter(context) for context in call.contexts)
         ):
             continue
-        in_hook = is_hook(function) or any(is_hook(caller) for caller, _ in graph.callers.get(function.id, ()))
-        if not in_hook and graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES):
-            continue
-        if _sharded(graph, function):
+        if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES) or _sharded(graph, function):
             continue
         whole = call.name == "torch.save"
         if not whole and _may_gather(graph, function, call):
@@ -50,12 +43,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
         if path is None or path.may(*RANK_KINDS, Kind.LOCAL, Kind.OBJECT) or (whole and not path.origins):
             continue
-        if in_hook:
-            if not (_is_state(graph, function, call) if whole else _is_of_trainer(call)):
-                continue
-        elif not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
+        if not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
             continue
-        if any(guard.state or guard.by_local or _SAVES_HERE in guard.test for guard in call.guards):
+        if any(guard.state or guard.by_local for guard in call.guards):
             continue
         yield code_finding(
             RULE,
@@ -84,30 +74,19 @@ def _is_wrapped(graph: CallGraph, function: Function, call: Call) -> bool:
     return not asked and _of_the_job(graph, function, call)
 
 
-def _is_of_trainer(call: Call) -> bool:
-    """Whether the model that a Trainer gives to its callbacks saves itself, and is not told which ranks write."""
-    asked = call.argument("is_main_process") is not None or call.argument("save_function") is not None
-    return not asked and call.receiver is not None and call.receiver.text in _GIVEN_TO_CALLBACKS
-
-
-def _is_state(graph: CallGraph, function: Function, save: Call) -> bool:
-    """Whether what is saved is a state: in the hook of a framework it is one of the job that the framework runs."""
-    return next(_states(graph, function, save), None) is not None
-
-
 def _is_model(graph: CallGraph, function: Function, save: Call) -> bool:
     """Whether what is saved is the state of a wrapped model."""
-    return any(_of_the_job(graph, function, call) for call in _states(graph, function, save))
-
-
-def _states(graph: CallGraph, function: Function, save: Call) -> Iterator[Call]:
-    """The calls that give the state which is saved: those that the argument comes from, and those just before."""
     saved = save.argument("obj", 0)
-    made = [graph.made[one.made][1] for one in saved.origins if one.made in graph.made] if saved is not None else []
-    yield from (call for call in made if call.does == "state-dict")
-    for call in function.calls:
-        if call.does == "state-dict" and call.place.line <= save.place.line + 12 and call.order < save.order:
-            yield call
+    states = [graph.made[one.made][1] for one in saved.origins if one.made in graph.made] if saved is not None else []
+    if any(call.does == "state-dict" and _of_the_job(graph, function, call) for call in states):
+        return True
+    return any(
+        call.does == "state-dict"
+        and _of_the_job(graph, function, call)
+        and call.place.line <= save.place.line + 12
+        and call.order < save.order
+        for call in function.calls
+    )
 
 
 def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:

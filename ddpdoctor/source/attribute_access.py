@@ -121,35 +121,9 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
         found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
         if not found and isinstance(owner, ast.Name) and owner.id in names.TRAINERS and not of_owner:
             found += held_by_any(values, node.attr, at.scope.file)
-    if not found and node.attr in names.METHODS_OF_HF_TRAINERS and _is_hf_trainer(values, owner, of_owner, at):
-        return (Origin(kind=Kind.FUNCTION, text=key or node.attr, note="tests the rank"),)
     if not found and node.attr in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
-
-
-def _is_hf_trainer(values: Values, node: ast.expr, objects: Origins, at: At) -> bool:
-    """Whether an object is the Trainer of transformers, or one of a class of the program that is derived from it."""
-    own = at.scope.of_class if isinstance(node, ast.Name) and node.id == "self" else None
-    if own is not None:
-        return _derived(values, own)
-    return any(
-        origin.text.startswith(names.HF_TRAINERS)
-        or (
-            origin.kind is Kind.INSTANCE
-            and (cls := class_named(values, origin.note)) is not None
-            and _derived(values, cls)
-        )
-        for origin in objects
-    )
-
-
-def _derived(values: Values, cls: Scope, hops: int = 4) -> bool:
-    """Whether a class of the program is derived from the Trainer of transformers."""
-    return any(
-        base.startswith(names.HF_TRAINERS) if isinstance(base, str) else hops > 0 and _derived(values, base, hops - 1)
-        for base in values.project.bases(cls)
-    )
 
 
 def _reduced_by_itself(values: Values, objects: Origins, name: str) -> list[Origin]:

@@ -115,10 +115,7 @@ class FunctionFacts:
         """Whether a framework calls a method on every rank: of a hook or a callback of a class of its own."""
         cls = scope.parent
         named = scope.name.startswith(names.HOOK_METHODS)
-        if not named or cls is None or not cls.is_class:
-            return False
-        own = scope.name.startswith(names.HOOKS_OF_LIGHTNING) and self.values.project.is_a(cls, "LightningModule")
-        return own or self._is_of_framework(cls)
+        return named and cls is not None and cls.is_class and self._is_of_framework(cls)
 
     def _is_of_framework(self, cls: Scope, hops: int = MOST_BASES) -> bool:
         """Whether a class has a base for hooks of a framework; one of the program calls its hooks as it likes."""

@@ -369,20 +369,6 @@ HOOK_PACKAGES = frozenset({"mmengine", "mmcv", "transformers", "lightning", "pyt
 """The packages that these classes are of."""
 HOOK_METHODS = ("before_", "after_", "on_")
 """How the names of these methods begin."""
-HOOKS_OF_LIGHTNING = (
-    "on_train_",
-    "on_validation_",
-    "on_test_",
-    "on_fit_",
-    "on_save_checkpoint",
-    "on_before_",
-    "on_after_",
-)
-"""How the names of the hooks of a LightningModule begin."""
-HF_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.")
-"""Trainers whose tests of the rank are methods: how their full names begin."""
-METHODS_OF_HF_TRAINERS = frozenset({"is_world_process_zero", "is_local_process_zero"})
-"""The tests of the rank that are methods of a Trainer, and plain values of its state."""
 
 FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""

@@ -1,7 +1,6 @@
 """Training programs with DDP758 rank-test-not-called, and healthy ones."""
 
 from tests.checks import Sick
-from tests.framework_programs import of_trainer
 from tests.training_programs import training
 
 SICK = (
@@ -26,21 +25,8 @@ SICK = (
         says="`is_main_process` is a function and always true: every rank takes this branch",
         where=("train.py:58 main",),
     ),
-    Sick(
-        evidence=of_trainer(test="trainer.is_world_process_zero"),
-        says="`trainer.is_world_process_zero` is a function and always true: every rank takes this branch",
-        where=("train.py:17 main",),
-    ),
-    Sick(
-        evidence=of_trainer(base="Trainer", trainer="Own", test="trainer.is_local_process_zero"),
-        says="`trainer.is_local_process_zero` is a function and always true: every rank takes this branch",
-        where=("train.py:17 main",),
-    ),
 )
 HEALTHY = (
-    of_trainer(),
-    of_trainer("if state.is_world_process_zero:\n            print(1)", test="trainer.state.is_world_process_zero"),
-    of_trainer(base="Trainer", trainer="Own"),
     training(
         ("        if rank == 0:\n", "        if is_main_process():\n"),
         ("def main():", ("def is_main_process():\n    return dist.get_rank() == 0\n\n\ndef main():")),
