@@ -27,7 +27,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function that scales, clips and steps without unscaling in between."""
     for function in graph.functions.values():
         clips = [call for call in function.calls if call.does == "clip" and call.name.startswith("torch.")]
-        scales = [call for call in function.calls if call.does == "scale" and _is_scaler(call)]
+        scales = [
+            call for call in function.calls if call.does == "scale" and _is_scaler(call) and not _is_off(graph, call)
+        ]
         if not clips:
             yield from _through_functions(graph, function)
             continue
@@ -53,7 +55,7 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
     scaled: Step | None = None
     clipped: tuple[Call, Step] | None = None
     for _, at, call in steps:
-        if call.does == "scale" and _is_scaler(call):
+        if call.does == "scale" and _is_scaler(call) and not _is_off(graph, call):
             scaled, clipped = at, None
         elif call.does == "unscale":
             scaled = clipped = None
@@ -126,6 +128,13 @@ def _is_scaler(call: Call) -> bool:
     return call.receiver is not None and any(origin.note == "scaler" for origin in call.receiver.origins)
 
 
+def _is_off(graph: CallGraph, call: Call) -> bool:
+    """Whether the scaler is made with `enabled=False`: it scales nothing."""
+    makers = [graph.made[made][1] for made in (call.receiver.made if call.receiver else ()) if made in graph.made]
+    given = [maker.argument("enabled") for maker in makers]
+    return bool(given) and all(value is not None and value.text == "False" for value in given)
+
+
 def _unscales(call: Call, clip: Call) -> bool:
     return call.does == "unscale" and call.order < clip.order
 
@@ -141,5 +150,5 @@ def _scaled_elsewhere(graph: CallGraph, function: Function, step: Call | None) -
     return [
         call
         for _, call in graph.calls_near(function, "scale")
-        if call.receiver is not None and call.receiver.made & made and _is_scaler(call)
+        if call.receiver is not None and call.receiver.made & made and _is_scaler(call) and not _is_off(graph, call)
     ]

@@ -58,7 +58,24 @@ SICK = (
         where=("train.py:49 step", "train.py:48 step"),
     ),
 )
+_OFF = (
+    "    best = 0.0\n",
+    "    scaler = torch.amp.GradScaler(enabled=False)\n    best = 0.0\n",
+)
+"""A scaler that scales nothing."""
 HEALTHY = (
+    training(
+        (
+            "            loss.backward()\n            optimizer.step()\n",
+            (
+                "            scaler.scale(loss).backward()\n"
+                "            torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)\n"
+                "            scaler.step(optimizer)\n"
+                "            scaler.update()\n"
+            ),
+        ),
+        _OFF,
+    ),
     training(*_IN_A_STEP_OF_ITS_OWN, ("            UNSCALE\n", "            scaler.unscale_(optimizer)\n")),
     training(
         (

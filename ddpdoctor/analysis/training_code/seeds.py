@@ -7,7 +7,10 @@ from ddpdoctor.evidence.training_code import RANK_KINDS, Function
 from ddpdoctor.whole_numbers import whole_number
 
 _HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
-_SEEDS = ("seed", "determinis", "reproduc", "setstate", "set_rng_state", "randomness")
+_SEEDS = (
+    *("seed", "determinis", "reproduc", "setstate", "set_state", "set_rng_state", "randomness"),
+    *("fix_rand", "fix_rng", "init_rand"),
+)
 """Parts of the names of what may make draws alike, in lower case."""
 
 
