@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from statistics import median
 
-from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED
-from ddpdoctor.analysis.collectives.closed_batches import label_of
 from ddpdoctor.evidence import Entry, PerRank
-from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.evidence.recorder import FlightRecord
 
 WRITTEN_SECONDS = 60.0  # from a dump to the time of its file: to write it, and for the clock of a file server
 ENOUGH = 4  # one of so many ranks: a rank that died, or whose watchdog is stuck, tells its own moment alone
@@ -21,19 +18,7 @@ def with_times(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     That shows where the time of a file contradicts the dump in it. Where enough dumps tell when they were made, the others are
     taken to be of that moment, as far as they hold nothing that is later.
     """
-    between = {
-        label_of(entry.value.groups[call.group])
-        for entry in records
-        for call in entry.value.calls
-        if call.point_to_point
-    }
-    batched = {
-        label_of(entry.value.groups[call.group])
-        for entry in records
-        for call in entry.value.calls
-        if call.op == END_OF_COALESCED
-    }
-    noted = {entry.rank: at for entry in records if (at := _noted_at(entry.value, between, batched)) is not None}
+    noted = {entry.rank: entry.value.noted_at for entry in records if entry.value.noted_at is not None}
     copied = any(
         entry.rank in noted
         and entry.value.taken_at is not None
@@ -50,33 +35,6 @@ def with_times(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
         for entry in records
     )
     return PerRank(tuple(entries), launched=records.launched)
-
-
-def _noted_at(record: FlightRecord, between: Collection[str], batched: Collection[str]) -> float | None:
-    """When the dump was made, as far as it tells that; at the earliest where the dump leaves out what had just ended.
-
-    A watchdog looks ten times a second. Of a dump of active entries alone, what had ended and what the watchdog had not yet
-    counted is in neither the table of groups nor the entries. Of groups with sends, `between`, the table may count these. In
-    groups with `batched` calls the entry that closes a batch tells whether it has ended.
-    """
-    if record.noted_at is not None or not record.call or record.completed_ns:
-        return record.noted_at
-    oldest: dict[int, int] = {}
-    for entry, state in enumerate(record.state):
-        call = record.calls[record.call[entry]]
-        tells = call.op == END_OF_COALESCED or label_of(record.groups[call.group]) not in batched
-        if tells and state is not State.DONE:
-            oldest.setdefault(call.group, record.seq[entry])
-    for number, seq in oldest.items():
-        group = record.groups[number]
-        counted = group.last_completed is not None and group.last_enqueued is not None
-        if (
-            counted
-            and label_of(group) not in between
-            and (group.last_completed or 0) + 1 < seq <= (group.last_enqueued or 0)
-        ):
-            return _last(record)
-    return None
 
 
 def _last(record: FlightRecord) -> float:

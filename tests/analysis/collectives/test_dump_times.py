@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup, State
+from ddpdoctor.evidence.recorder import FlightRecord
 from tests.flight_records import STEP, Did, flights, record, waits
 
 RANKS = 8
@@ -47,23 +47,3 @@ def test_a_dump_that_notes_how_long_its_rank_had_waited_is_believed() -> None:
 def test_one_rank_whose_watchdog_was_stuck_does_not_speak_for_the_job() -> None:
     dumps = (dump(STEP, waits(STEP), noted=rank == 3, waited=COPIED_AFTER[1]) for rank in range(RANKS))
     assert codes(flights(*dumps)) == ["DDP314"]
-
-
-def active(*, counted: int, waited: float) -> FlightRecord:
-    """A dump of active entries alone that begins with call number 12; the watchdog had `counted` so many as completed."""
-    found = record([waits(STEP)], world=RANKS, waited=waited, first=12, lost=11)
-    group = ProcessGroup(
-        backend="nccl",
-        name="0",
-        description="default_pg",
-        ranks=(*range(RANKS),),
-        last_enqueued=12,
-        last_completed=counted,
-    )
-    return replace(found, groups=(group,), state=(State.SCHEDULED,))
-
-
-@pytest.mark.parametrize("waited", COPIED_AFTER)
-def test_a_call_that_had_just_ended_is_in_neither_the_entries_nor_the_table_of_groups(waited: float) -> None:
-    assert codes(flights(*[active(counted=10, waited=waited)] * RANKS)) == []
-    assert codes(flights(*[active(counted=11, waited=waited)] * RANKS)) == ["DDP314"]
