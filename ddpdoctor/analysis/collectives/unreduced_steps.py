@@ -21,17 +21,18 @@ FURTHER_STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class UnreducedSteps:
-    """The first ranks that made steps without any reduction, and ended or wait elsewhere; nobody where `ranks` is empty.
-
-    `steps` are the optimizer steps of every rank, `waiting` the call that the others wait in, `places` where the ranks
-    called their last forward of a DDP model, if any, and `met` their own call that met the reduction, unless they ended.
-    """
+    """The first ranks that made steps without any reduction, and ended or wait elsewhere."""
 
     ranks: tuple[int, ...] = ()
+    """These ranks; empty where there are none."""
     steps: Mapping[int, int] = field(default_factory=dict)
+    """The number of optimizer steps of every rank."""
     waiting: Mapping[int, IssuedCall] = field(default_factory=dict)
+    """By rank, the call that the others wait in."""
     places: Mapping[int, Frame] = field(default_factory=dict)
+    """By rank, the line of its last forward of a DDP model; of `ranks` that made one."""
     met: Mapping[int, IssuedCall] = field(default_factory=dict)
+    """By rank, the call of `ranks` that met the reduction; empty where they ended."""
 
 
 def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[StepCount]) -> UnreducedSteps:
