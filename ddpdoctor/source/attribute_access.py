@@ -121,9 +121,22 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
         found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
         if not found and isinstance(owner, ast.Name) and owner.id in names.TRAINERS and not of_owner:
             found += held_by_any(values, node.attr, at.scope.file)
+    if not found and (of_framework := _of_framework(values, node, key, at)) is not None:
+        return (of_framework,)
     if not found and node.attr in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
+
+
+def _of_framework(values: Values, node: ast.Attribute, key: str, at: At) -> Origin | None:
+    """What objects of other packages hold that depends on the rank, and whose names do not say so."""
+    owner = dotted(node.value).rpartition(".")[2].lstrip("_")
+    if node.attr in names.OF_WRITERS and owner.endswith("args"):
+        known = "transformers" in values.project.sources[at.scope.file].text
+        return Origin(kind=Kind.RANK, text=key, note="first" if known else "uncertain")
+    run = node.attr == "run" and owner == "wandb"  # None where the rank has not called `wandb.init`
+    dummy = node.attr == "experiment" and owner.endswith("logger")  # of Lightning, on all ranks but the first one
+    return Origin(kind=Kind.SOME_RANKS, text=key, note="uncertain") if run or dummy else None
 
 
 def _reduced_by_itself(values: Values, objects: Origins, name: str) -> list[Origin]:
@@ -140,6 +153,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
             return ()
         single = values.objects.find(cls, origin.made) if origin.kind is Kind.INSTANCE else None
         return values.of_object(single, lambda: attribute_of(values, cls, name))
+    if origin.kind is Kind.SOME_RANKS and origin.note == "uncertain":
+        return (replace(origin, kind=Kind.RANK),)
     if origin.kind is Kind.WRAPPED and name == "module":
         return (replace(origin, kind=Kind.BARE),)
     if origin.kind is Kind.LOADER and name in _OF_LOADERS and (made := values.maker(origin.made)):

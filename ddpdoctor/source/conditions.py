@@ -65,10 +65,16 @@ def _of_a_none_test(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
     """What `x is None` depends on: the rank where only some ranks have `x`, the rank's own data where `x` is a batch."""
     for origin in origins:
         if origin.kind is Kind.SOME_RANKS:
-            note = origin.note if isinstance(operator, ast.IsNot) else FLIPPED.get(origin.note, "")
-            yield replace(origin, kind=Kind.RANK, note=note)
+            yield replace(
+                origin, kind=Kind.RANK, note=origin.note if isinstance(operator, ast.IsNot) else _others(origin)
+            )
         elif origin.kind is Kind.LOCAL and origin.note == "batch":
             yield origin
+
+
+def _others(origin: Origin) -> str:
+    """The note of the ranks that do not have an object; where it is not certain which ranks have it, that is not either."""
+    return "uncertain" if origin.note == "uncertain" else FLIPPED.get(origin.note, "")
 
 
 def _constants(node: ast.expr) -> set[str] | None:
@@ -133,7 +139,7 @@ def _tested(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> 
 def negated(origin: Origin) -> Origin:
     """The same under `not`."""
     if origin.kind is Kind.SOME_RANKS:
-        return replace(origin, kind=Kind.RANK, note=FLIPPED.get(origin.note, ""))
+        return replace(origin, kind=Kind.RANK, note=_others(origin))
     if origin.kind is not Kind.RANK and origin.kind not in RANK_KINDS:
         return origin
     note = {"first": "others", "others": "first", "uncertain": "uncertain"}.get(origin.note, "first")

@@ -53,7 +53,7 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
             return tuple(
                 negated(origin)
                 for origin in truth(values.of(operand, at))
-                if origin.kind in TAINTS or origin.kind is Kind.FUNCTION
+                if origin.kind in TAINTS or origin.kind in {Kind.FUNCTION, Kind.SOME_RANKS}
             )
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
             return (Origin(kind=Kind.CONSTANT, text=f"-{value!r}"),)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
 from ddpdoctor.evidence.training_code import RANK_KINDS, Guard, Kind, Origin, Value
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_named
@@ -73,7 +74,7 @@ class Guards:
         if ended.form not in {"if", "else", "case"} or is_dead(self.values, ended, scope):
             return None
         guard = self._new(ended, scope, after=True)
-        return guard if guard is not None and (guard.by_rank or guard.by_local) else None
+        return guard if guard is not None and (guard.by_rank or guard.by_local or may_ask_for_rank(guard)) else None
 
     def _new(self, block: Block, scope: Scope, *, after: bool) -> Guard | None:
         test = block.test if block.test is not None else getattr(block.node, "test", None)

@@ -291,6 +291,8 @@ RANK_NAMES = {
     "is_main_process": Kind.RANK,
     "is_local_main_process": Kind.RANK,
     "is_world_process_zero": Kind.RANK,
+    "is_local_process_zero": Kind.RANK,
+    "is_last_process": Kind.RANK,
     "is_global_zero": Kind.RANK,
     "is_main": Kind.RANK,
     "is_master": Kind.RANK,
@@ -303,6 +305,9 @@ RANK_NAMES = {
     "is_primary": Kind.RANK,
 }
 """Names of attributes, parameters and functions that hold the rank or a test of it, where their value is not at hand."""
+
+OF_WRITERS = frozenset({"should_save", "should_log"})
+"""What transformers' arguments ask of the rank: `args.should_save` is true on that which writes."""
 
 TRAINERS = frozenset({"trainer", "runner", "engine", "learner", "solver", "loop", "session", "job", "experiment", "worker",
                       "task", "ctx", "context"})  # fmt: skip
@@ -321,9 +326,9 @@ RANK_CALLS = {
 RANK_AND_SIZE = {"get_dist_info": (Kind.GLOBAL_RANK, Kind.WORLD_SIZE)}
 """Names of functions of frameworks, and of programs that took them over, that return the global rank and the world size."""
 
-RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on_local_main_process", "master_only",
-                   "rank_zero_first", "main_process", "only_on_rank_zero", "one_rank_only",
-                   "main_rank_only", "rank0_only")  # fmt: skip
+RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on_local_main_process", "on_last_process",
+                   "on_process", "on_local_process", "master_only", "rank_zero_first", "main_process", "only_on_rank_zero",
+                   "one_rank_only", "main_rank_only", "rank0_only")  # fmt: skip
 """Decorators that run a function on one rank."""
 
 STATE_WORDS = ("is_initialized", "is_available", "world_size", "distributed", "is_dist", "use_ddp", "use_dist", "multi_gpu",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ddpdoctor.evidence.training_code import Function, Guard, Kind, Loop
+from ddpdoctor.evidence.training_code import RANK_KINDS, Function, Guard, Kind, Loop
 
 _RANK_WORDS = re.compile(
     r"rank(?:s|id|idx)?(?![a-z])|(?<![a-z])(?:is)?(?:main|master|chief|leader|primary|coordinator)"
@@ -39,7 +39,9 @@ def rank_guard(guards: Iterable[Guard]) -> Guard | None:
 
 
 def may_ask_for_rank(guard: Guard) -> bool:
-    """Whether a test whose value is not known may ask for the rank: its names say so."""
+    """Whether a test may ask for the rank: its value may depend on it, or is not known, and its names say so."""
+    if guard.by_rank is None and guard.value.may(*RANK_KINDS) is not None and not guard.state:
+        return True
     known = guard.by_rank is not None or guard.value.may(Kind.FUNCTION) is not None
     unknown = not known and not guard.state and guard.form not in {"main", "except"}
     return unknown and _RANK_WORDS.search(_CAMEL.sub("_", guard.test).lower()) is not None
