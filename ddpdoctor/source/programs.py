@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from ddpdoctor.evidence.training_code import Program
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.project import Project
@@ -21,6 +23,7 @@ SIGNS = frozenset(
         "FSDP",
     }
 )
+"""What only code calls that runs on several ranks."""
 _FRAMEWORK_SIGNS = {
     "Trainer": ("lightning.", "pytorch_lightning.", "transformers."),
     "Seq2SeqTrainer": ("transformers.",),
@@ -33,7 +36,8 @@ _FRAMEWORK_SIGNS = {
     "from_cfg": ("mmengine.",),
 }
 """Names that say so where they are of one of these packages."""
-"""What only code calls that runs on several ranks."""
+_LIGHTNING = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
+"""How the full names of Lightning begin."""
 
 
 def distributed_programs(project: Project, index: Index) -> list[Program]:
@@ -74,10 +78,39 @@ def _signs(project: Project, file: str) -> bool:
             full = meant if isinstance(meant, str) else name
             last = full.rpartition(".")[2]
             if last in SIGNS or full.startswith(_FRAMEWORK_SIGNS.get(last, ("\0",))):
+                if full.startswith(_LIGHTNING) and _is_of_one_process(call.node, scope):
+                    continue
                 return True
             if isinstance(meant, Scope) and meant.is_class and _extends_a_trainer(project, meant):
                 return True
     return False
+
+
+def _is_of_one_process(node: ast.Call, scope: Scope) -> bool:
+    """Whether a Trainer or a Fabric of Lightning is told to run one process: `devices=1`, or the CPU and no number."""
+    given = {one.arg: _constant(one.value, scope) for one in node.keywords}
+    if None in given or given.get("num_nodes", "1") != "1":
+        return False
+    devices = given.get("devices", given.get("gpus"))
+    return given.get("accelerator") == "cpu" if devices is None else devices == "1"
+
+
+def _constant(node: ast.expr, scope: Scope) -> str:
+    """What an argument is, where it is written out or a name that is given once; empty where it is not known."""
+    at: Scope | None = scope
+    while isinstance(node, ast.Name) and at is not None:
+        given = at.definitions.get(node.id, ())
+        if given or node.id in at.parameters:
+            if len(given) != 1 or given[0].form != "assign" or given[0].value is None or node.id in at.parameters:
+                return ""
+            node = given[0].value
+        at = at.parent
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.List(elts=[_]) | ast.Tuple(elts=[_]):
+            return "1"
+    return ""
 
 
 def _extends_a_trainer(project: Project, cls: Scope) -> bool:
