@@ -13,6 +13,7 @@ from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.places_to_write import check_places
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 
@@ -135,6 +136,7 @@ def allreduce_bench(
     nproc = ranks_here(nproc)
     check_ranks(nproc, collective)
     check_plot(plot)
+    check_places(options, {"--save": save, "--plot": plot})
     earlier = load_bench(compare) if compare is not None else None
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.launch.ranks import current_launch

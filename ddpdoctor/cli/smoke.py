@@ -43,6 +43,7 @@ def smoke(
 
     Its environment, a short bench, replicas bit by bit, and a job that must learn.
     """
+    from ddpdoctor.cli.places_to_write import check_places
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
@@ -55,6 +56,7 @@ def smoke(
             hint="run `ddpdoctor smoke --nproc N` without a launcher, or `ddpdoctor train` under it",
         )
     checked_nproc(nproc)
+    check_places(options)
     linted = _lint(path, options) if path is not None else None
     stages = {}
     with progress(next(iter(STAGES))) as told:

@@ -13,6 +13,7 @@ from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.places_to_write import check_places
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
@@ -68,6 +69,7 @@ def train(
     asked = [name for name, value in (("--inject", inject), ("--parity", parity), ("--scaling", scaling)) if value]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} cannot be combined", hint="give one of them")
+    check_places(options)
     if scaling is None:
         nproc = ranks_here(nproc)
     if inject is not None:

@@ -15,6 +15,7 @@ from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.places_to_write import check_places
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 
@@ -109,6 +110,7 @@ def verify_sync(
             f"--tolerance {tolerance:g} works on checkpoints only: running ranks are compared by fingerprints",
             hint="omit it, compare checkpoints, or call ddpdoctor.verify_sync(model, tolerance=...) in your code",
         )
+    check_places(options)
     if target:
         _refuse_script_before_checkpoints(target, nproc)
         _refuse_what_is_no_script(target)

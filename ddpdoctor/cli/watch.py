@@ -143,10 +143,13 @@ def watch(
         if given and verify_sync is None:
             raise UsageError(f"{option} needs --verify-sync", hint="add `--verify-sync` before the `--`")
 
+    from ddpdoctor.cli.places_to_write import check_places, refuse_earlier_case
     from ddpdoctor.cli.watch_session import WatchOptions, run_watched
     from ddpdoctor.cli.watch_side_files import SideFiles
     from ddpdoctor.workflows.verdict_command import VerdictCommand
 
+    check_places(options, {"--metrics": metrics})
+    refuse_earlier_case(options.case)
     # the directory in which the nodes of a job may meet: `--case`, unless it names a file
     shared = None if options.case is None or options.case.suffix == ".json" else options.case
     wanted = WatchOptions(

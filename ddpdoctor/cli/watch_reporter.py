@@ -59,6 +59,7 @@ class WatchReporter:
         self._compared = ""  # at which steps replicas were, once the job has ended
         self._said: tuple[str, ...] = ()
         self._lost: set[str] = set()
+        self._kept = False  # whether evidence is in the case
         self._resumed: list[str] = []  # the notes about stalls that were over, as they were said
 
     def say(self, text: str) -> None:
@@ -86,9 +87,12 @@ class WatchReporter:
                 write_atomically(
                     self._options.output, formatted(report, self._options, evidence=evidence), private=True
                 )
-        if not self._nodes.wrote and not about:
-            with self._complaining():
-                keep(evidence, self._options)
+        if not about:
+            if not self._nodes.wrote:
+                with self._complaining():
+                    keep(evidence, self._options)
+                    self._kept = self._options.case is not None
+            self._kept = self._kept or self._nodes.wrote
         return report
 
     def _tell(self, report: Report) -> None:
@@ -108,13 +112,16 @@ class WatchReporter:
             self._told.run("resumed", json.render(Report(outcomes=(), findings=(), notes=(note,))))
 
     def finish(self, code: int) -> None:
-        """Write the last metrics, wait for the user's command, and say what of both went wrong."""
+        """Write the last metrics, wait for the user's command, say what of both went wrong, and where the evidence is."""
         self._side.end(code)
         if self._told is not None:
             self._told.finish()
         for problem in (self._side.problem, *(self._told.failures if self._told is not None else ())):
             if problem:
                 self.say(f"{problem} (the job is not affected)")
+        if self._kept and self._options.case is not None and (self._said or not self._quiet):
+            case = shlex.quote(str(self._options.case))
+            self.say(f"Evidence saved in {self._options.case}. `ddpdoctor diagnose {case}` reads it on any machine.")
 
     def show(self, report: Report, *, idle: float | None = None) -> None:
         """Show a verdict on a job that goes on, unless it stands above already; then one line says so."""
@@ -142,6 +149,7 @@ class WatchReporter:
         if not self._nodes.reports or (not said and self._quiet):
             self.show(report)
         elif said and (code != 0 or ended_by or said != self._said):
+            self._said = said
             self._print(report, ended_by=ended_by)
         elif not said:
             ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"

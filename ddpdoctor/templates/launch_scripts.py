@@ -79,7 +79,7 @@ set -euo pipefail
 
 {SLURM_RENDEZVOUS}
 # Every node writes what it saw here, so that one report names ranks of all nodes: a directory that all of them share.
-export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"
+export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID${{SLURM_RESTART_COUNT:+-$SLURM_RESTART_COUNT}}"
 
 # torchrun's default of one OpenMP thread per rank starves data loading and CPU work.
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK > {job.ranks_per_node} ? SLURM_CPUS_PER_TASK / {job.ranks_per_node} : 1))
@@ -141,8 +141,10 @@ torchrun=(torchrun --nnodes {job.nodes} --node-rank "$NODE_RANK"
 "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
 
 # The job, watched: a hang or a crash is explained in the output, and a hang ends the job.
-# On a file system that all nodes share, one report names ranks of all nodes.
-exec ddpdoctor watch --case "${{CASE:-ddpdoctor-case}}" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+# On a file system that all nodes share, one report names ranks of all nodes. A pod that restarts keeps its earlier case.
+case=${{CASE:-ddpdoctor-case}}
+[ ! -e "$case/case.json" ] || case="$case-$(date +%s)"
+exec ddpdoctor watch --case "$case" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
     "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
 """
 
@@ -219,7 +221,7 @@ set -euo pipefail
 
 {SLURM_RENDEZVOUS}
 # Every rank writes what it saw here, so that one report names all of them: a directory that all nodes share.
-export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"
+export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID${{SLURM_RESTART_COUNT:+-$SLURM_RESTART_COUNT}}"
 
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # since Slurm 22.05 srun does not inherit --cpus-per-task

@@ -157,6 +157,7 @@ def test_a_file_that_cannot_be_written_costs_no_verdict(
     command: str, rule: str, option: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     evidence = importlib.import_module(f"tests.checks.{rule}").SICK[0].evidence
+    monkeypatch.setattr("ddpdoctor.cli.allreduce_bench.check_places", lambda *_: None)  # a disk that fills later
     monkeypatch.setattr("ddpdoctor.workflows.benchmark.run_bench", lambda plan, **_: (evidence, True))
     monkeypatch.setattr("ddpdoctor.launch.net_process.run_node", lambda place, **_: evidence)
     arguments = ["--nproc", "2"] if command == "allreduce-bench" else []

@@ -127,7 +127,7 @@ def test_every_step_of_a_container_form_runs_inside_with_the_functions(
         else f"apptainer exec --nv --bind {tmp_path}"
     )
     assert steps.count(mounted) == 2
-    assert 'CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"' in script
+    assert 'CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID${SLURM_RESTART_COUNT:+-$SLURM_RESTART_COUNT}"' in script
     assert "--stall-after 1800 --kill-on-hang --" in script
 
 

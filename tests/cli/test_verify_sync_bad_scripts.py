@@ -117,12 +117,12 @@ def test_a_full_disk_costs_the_verdict_and_never_the_job(tmp_path: Path) -> None
 
 
 def test_a_case_that_cannot_be_written_leaves_the_verdict(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a directory")
     fault = "optimizer.param_groups[0]['lr'] += dist.get_rank()\n"
-    code, report, stderr = verify(tmp_path, f"{BEGIN}{fault}train(2)\n", "--case", str(tmp_path / "file" / "case"))
+    gone = f"open({str(tmp_path / 'case')!r}, 'w').close()\n"  # what is no directory any more
+    code, report, stderr = verify(tmp_path, f"{BEGIN}{fault}train(2)\n{gone}", "--case", str(tmp_path / "case"))
     assert report["findings"][0]["code"] == "DDP506"
     assert code == 4
-    assert f"cannot write {tmp_path / 'file' / 'case'}" in stderr
+    assert f"cannot write {tmp_path / 'case'}" in stderr
 
 
 @pytest.mark.parametrize("option", ["--log", "--nproc", "--no-py", "--node"])

@@ -49,14 +49,16 @@ def no_place(tmp_path: Path) -> Path:
     return tmp_path / "file" / "case"
 
 
-def test_watch_says_that_the_case_is_lost_and_leaves_the_jobs_own_code(no_place: Path) -> None:
+def test_watch_says_that_the_case_is_lost_and_leaves_the_jobs_own_code(tmp_path: Path) -> None:
+    place = tmp_path / "case"
     ended = subprocess.run(
-        [*WATCH, "--case", str(no_place), "--", "sh", "-c", "exit 7"],
+        [*WATCH, "--case", str(place), "--", "sh", "-c", f"touch {place}; exit 7"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ended.returncode == 7
-    assert f"cannot write {no_place / 'case.json'}: " in ended.stderr
+    assert f"cannot write {place / 'case.json'}: " in ended.stderr
     assert "(the job is not affected)" in ended.stderr
+    assert "Evidence saved" not in ended.stderr
 
 
 @pytest.mark.parametrize("option", ["--case", "--output"])
