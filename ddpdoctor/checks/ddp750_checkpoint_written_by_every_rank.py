@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -23,6 +25,8 @@ _LEAVES_SAVES = frozenset({"accelerate", "fabric", "ignite", "mmengine"})
 """Frameworks that leave torch.save to the program where it calls it."""
 _SHARDS = ("ParallelismConfig", "FullyShardedDataParallelPlugin", "DeepSpeedPlugin", "get_state_dict", "fully_shard")
 """What programs of Accelerate call that divide the parameters among the ranks."""
+_CALLED_A_MODEL = re.compile(r"(?i)model['\"]?\]?$|(?:net|backbone|encoder|decoder)$")
+_MOST_HELPERS = 3  # functions from a hook to the save
 _PLAIN = ("open", "no_grad", "inference_mode", "BlobFile")
 
 
@@ -35,15 +39,25 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             or any(not context.name.endswith(_PLAIN) and not graph.all_enter(context) for context in call.contexts)
         ):
             continue
-        if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES) or _sharded(graph, function):
+        in_hook = _in_hook(graph, function)
+        if (not in_hook and graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES)) or _sharded(graph, function):
             continue
         whole = call.name == "torch.save"
         if not whole and _may_gather(graph, function, call):
             continue
         path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
-        if path is None or path.may(*RANK_KINDS, Kind.LOCAL, Kind.OBJECT) or (whole and not path.origins):
+        if (
+            path is None
+            or path.may(*RANK_KINDS, Kind.SOME_RANKS, Kind.LOCAL, Kind.OBJECT)
+            or (whole and not path.origins)
+        ):
             continue
-        if not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
+        if in_hook:
+            if _left_before(function, call) or not (
+                _has_state(graph, function, call) if whole else _is_called_a_model(call)
+            ):
+                continue
+        elif not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
             continue
         if any(guard.state or guard.by_local for guard in call.guards):
             continue
@@ -53,6 +67,35 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.place,
             remedy=f"write `if dist.get_rank() == 0:` before {short(call)}, and `dist.barrier()` behind it",
         )
+
+
+def _in_hook(graph: CallGraph, function: Function) -> bool:
+    """Whether a framework calls a function in every process, itself or through others, and certainly runs several."""
+    reached, waiting = {function.id: function}, [function]
+    for _ in range(_MOST_HELPERS):
+        callers = [caller for each in waiting for caller, _ in graph.callers.get(each.id, ())]
+        waiting = [caller for caller in callers if caller.id not in reached]
+        reached |= {caller.id: caller for caller in waiting}
+    hooks = {each.hook for each in reached.values() if each.hook}
+    return bool(hooks) and all(
+        runs_several(graph, function, hook) and not divides_parameters(graph, function, hook) for hook in hooks
+    )
+
+
+def _left_before(function: Function, save: Call) -> bool:
+    """Whether a function leaves before a save where there is one rank, or where there are several."""
+    return any(each.order < save.order and any(one.state for one in each.guards) for each in function.exits)
+
+
+def _has_state(graph: CallGraph, function: Function, save: Call) -> bool:
+    """Whether what is saved holds the state of a module: a framework gives its hooks the job's own."""
+    return any(call.receiver is not None for call in _states(graph, function, save))
+
+
+def _is_called_a_model(save: Call) -> bool:
+    """Whether what saves itself is called a model, and is not told which ranks write."""
+    asked = save.argument("is_main_process") is not None or save.argument("save_function") is not None
+    return not asked and save.receiver is not None and _CALLED_A_MODEL.search(save.receiver.text) is not None
 
 
 def _may_gather(graph: CallGraph, function: Function, save: Call) -> bool:
@@ -76,17 +119,17 @@ def _is_wrapped(graph: CallGraph, function: Function, call: Call) -> bool:
 
 def _is_model(graph: CallGraph, function: Function, save: Call) -> bool:
     """Whether what is saved is the state of a wrapped model."""
+    return any(_of_the_job(graph, function, call) for call in _states(graph, function, save))
+
+
+def _states(graph: CallGraph, function: Function, save: Call) -> Iterator[Call]:
+    """The calls that give the state which is saved: those that the argument comes from, and those just before."""
     saved = save.argument("obj", 0)
-    states = [graph.made[one.made][1] for one in saved.origins if one.made in graph.made] if saved is not None else []
-    if any(call.does == "state-dict" and _of_the_job(graph, function, call) for call in states):
-        return True
-    return any(
-        call.does == "state-dict"
-        and _of_the_job(graph, function, call)
-        and call.place.line <= save.place.line + 12
-        and call.order < save.order
-        for call in function.calls
-    )
+    made = [graph.made[one.made][1] for one in saved.origins if one.made in graph.made] if saved is not None else []
+    yield from (call for call in made if call.does == "state-dict")
+    for call in function.calls:
+        if call.does == "state-dict" and call.place.line <= save.place.line + 12 and call.order < save.order:
+            yield call
 
 
 def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_one_part
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
-from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP753",
@@ -30,7 +30,6 @@ _COMPARED = re.compile(r"[<>]")
 _EVALUATES = frozenset({"validation_step", "test_step", "on_validation_epoch_end", "on_test_epoch_end",
                         "validation_epoch_end", "test_epoch_end"})  # fmt: skip
 """Hooks of a LightningModule that run on this rank's part of the evaluation data."""
-_SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -69,7 +68,12 @@ def _in_lightning(graph: CallGraph) -> Iterator[Finding]:
             continue
         asked = call.argument("sync_dist") or call.argument("rank_zero_only") or call.argument("**")
         local = value.only(Kind.LOCAL)
-        if asked is not None or local is None or call.receiver.text != "self" or not _has_several(graph, function):
+        if (
+            asked is not None
+            or local is None
+            or call.receiver.text != "self"
+            or not runs_several(graph, function, "lightning")
+        ):
             continue
         yield code_finding(
             RULE,
@@ -88,20 +92,6 @@ def _watched(graph: CallGraph, function: Function) -> set[str | None]:
         for _, call in graph.calls_near(function, "watches")
     )
     return {monitor.constant for monitor in asked if monitor is not None}
-
-
-def _has_several(graph: CallGraph, function: Function) -> bool:
-    """Whether every Trainer of a function's programs certainly runs several ranks."""
-    trainers = [call for _, call in graph.calls_near(function, "lightning-trainer")]
-    return bool(trainers) and all(_is_of_several(call) for call in trainers)
-
-
-def _is_of_several(trainer: Call) -> bool:
-    strategy, devices = trainer.argument("strategy"), trainer.argument("devices")
-    number = whole_number(devices.constant or "") if devices is not None else None
-    if number is not None:
-        return number > 1
-    return strategy is not None and _SEVERAL.search(strategy.constant or "") is not None
 
 
 def _uses(

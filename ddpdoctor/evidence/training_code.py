@@ -368,6 +368,8 @@ class Function:
     """Of a method, the id of the one of the same name in a base class of the program."""
     entry: bool = False
     """It runs first: module code, or a function that `spawn` starts."""
+    hook: str = ""
+    """The framework that calls it in every process, as `lightning` does `on_train_epoch_end`; empty of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,11 +121,33 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
         found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
         if not found and isinstance(owner, ast.Name) and owner.id in names.TRAINERS and not of_owner:
             found += held_by_any(values, node.attr, at.scope.file)
+    if not found and node.attr in names.METHODS_OF_TRAINERS and _is_hf_trainer(values, owner, of_owner, at):
+        return (Origin(kind=Kind.FUNCTION, text=key or node.attr, note="tests the rank"),)
     if not found and (of_framework := _of_framework(values, node, key, at)) is not None:
         return (of_framework,)
     if not found and node.attr in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
+
+
+def _is_hf_trainer(values: Values, node: ast.expr, objects: Origins, at: At) -> bool:
+    """Whether an object is the Trainer of transformers, or one of a class of the program that is derived from it."""
+    if isinstance(node, ast.Name) and node.id == "self":
+        return at.scope.of_class is not None and _derived(values, at.scope.of_class)
+    made = (class_named(values, one.note) for one in objects if one.kind is Kind.INSTANCE)
+    return any(one.note == "hf-trainer" for one in objects) or any(
+        cls is not None and _derived(values, cls) for cls in made
+    )
+
+
+def _derived(values: Values, cls: Scope, hops: int = 4) -> bool:
+    """Whether a class of the program is derived from the Trainer of transformers."""
+    return any(
+        names.FUNCTIONS.get(base) == "hf-trainer"
+        if isinstance(base, str)
+        else hops > 0 and _derived(values, base, hops - 1)
+        for base in values.project.bases(cls)
+    )
 
 
 def _of_framework(values: Values, node: ast.Attribute, key: str, at: At) -> Origin | None:
@@ -154,7 +176,7 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         single = values.objects.find(cls, origin.made) if origin.kind is Kind.INSTANCE else None
         return values.of_object(single, lambda: attribute_of(values, cls, name))
     if origin.kind is Kind.SOME_RANKS and origin.note == "uncertain":
-        return (replace(origin, kind=Kind.RANK),)
+        return (origin, replace(origin, kind=Kind.RANK))
     if origin.kind is Kind.WRAPPED and name == "module":
         return (replace(origin, kind=Kind.BARE),)
     if origin.kind is Kind.LOADER and name in _OF_LOADERS and (made := values.maker(origin.made)):

@@ -38,7 +38,16 @@ _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle"
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
 
-_NO_MODELS = ("Config", "Tokenizer", "Processor", "FeatureExtractor")
+_NO_MODELS = (
+    "Config",
+    "Tokenizer",
+    "Trainer",
+    "TrainingArguments",
+    "Callback",
+    "DataCollator",
+    "Processor",
+    "FeatureExtractor",
+)
 """Parts of the names of what transformers makes beside models."""
 
 
@@ -171,7 +180,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
         "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
         "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
-        "lightning-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
+        "lightning-trainer": Kind.OBJECT, "hf-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
     }  # fmt: skip
     where = values.where(node, at.scope)
     name = dotted(node.func)
@@ -267,7 +276,12 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     if last == "range":
         return of_range(values, node, at)
-    if last in {"Thread", "isinstance", "hasattr", "type"}:
+    if last == "isinstance":  # other ranks may have a dummy in its place
+        held = (one for one in _through(values, node, at) if one.kind is Kind.SOME_RANKS)
+        return [replace(one, kind=Kind.RANK, note="uncertain") for one in held]
+    if last == "getattr" and _names_the_rank(values, node, at):
+        return (Origin(kind=Kind.RANK, text=values.text(node, at.scope), note="uncertain"),)
+    if last in {"Thread", "hasattr", "type"}:
         return ()
     if last == "field" and what.name.startswith("dataclasses."):
         return _of_field(values, node, at)
@@ -321,6 +335,12 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
     if last[:1].isupper():  # how often an object of a library turns is its own choice: `WebDataset(mine)`
         return [replace(one, note="") if one.note == "part" else one for one in carried]
     return carried
+
+
+def _names_the_rank(values: Values, node: ast.Call, at: At) -> bool:
+    """Whether `getattr(args, "should_save", True)` asks for an attribute that holds the rank, or a test of it."""
+    key = known_literal(values, node.args[1], at) if len(node.args) > 1 else None
+    return key is not None and isinstance(key.value, str) and key.value in {*names.RANK_NAMES, *names.OF_WRITERS}
 
 
 def _washes(full: str, last: str) -> bool:

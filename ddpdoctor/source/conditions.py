@@ -27,6 +27,12 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
     if any(any(origin.members) for origins in alternatives for origin in origins):
         yield from _of_choices(values, node, parts, at)
         return
+    if len(parts) == 2 and constants[-1] in ({"True"}, {"False"}):
+        same = (constants[-1] == {"True"}) == isinstance(operator, ast.Eq | ast.Is)
+        for origin in alternatives[0]:
+            if origin.kind in TAINTS or origin.kind is Kind.SOME_RANKS:
+                yield origin if same else negated(origin)
+        return
     if isinstance(operator, ast.Is | ast.IsNot):
         if constants[-1] == {"None"}:
             yield from _of_a_none_test(operator, alternatives[0])
@@ -164,7 +170,7 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
     known = [origin for _, found in branches for origin in found]
     yield from known
     yield from or_unknown(known, [part for part, found in branches if not found])
-    if (is_none(body) or is_none(orelse)) and not (isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)):
+    if is_none(body) != is_none(orelse):
         yield from held_by(values.of(test, at), inverted=is_none(body))
     if (isinstance(body, ast.Constant) or isinstance(orelse, ast.Constant)) and not (is_none(body) or is_none(orelse)):
         tested = values.of(test, at)  # `0 if score > best else bad + 1`

@@ -24,6 +24,7 @@ from ddpdoctor.evidence.training_code import (
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
+from ddpdoctor.source.framework_hooks import FrameworkHooks
 from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.lengths import is_even
@@ -38,7 +39,6 @@ from ddpdoctor.source.with_blocks import WithBlocks
 from ddpdoctor.source.written_calls import partial_of
 from ddpdoctor.source.written_dicts import items_of, positions_of
 
-MOST_BASES = 8  # classes above one
 _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
 _WORK = re.compile(
     r"(?i)tokeni[sz]e|preprocess|prepare|build|benchmark|evaluate|extract|convert|encode|download|cache|featuri[sz]e"
@@ -72,6 +72,7 @@ class FunctionFacts:
         """Nothing is known of any test or block yet."""
         self.guards = Guards(self.values)
         self._with_blocks = WithBlocks(self.values)
+        self._hooks = FrameworkHooks(self.values, self.guards)
 
     def of(self, scope: Scope) -> Iterator[Function]:
         """The facts about one function: once, or once for each call that it is looked at by."""
@@ -108,24 +109,9 @@ class FunctionFacts:
             within=self._defined_within(scope),
             tests=tuple(guard for block in scope.tests if (guard := self.guards.uncalled(block, scope)) is not None),
             overrides=self._overrides(scope),
-            entry=scope.parent is None or id(scope) in self.started or self._is_hook(scope),
+            entry=scope.parent is None or id(scope) in self.started or self._hooks.is_hook(scope),
+            hook=self._hooks.framework(scope),
         )
-
-    def _is_hook(self, scope: Scope) -> bool:
-        """Whether a framework calls a method on every rank: of a hook or a callback of a class of its own."""
-        cls = scope.parent
-        named = scope.name.startswith(names.HOOK_METHODS)
-        return named and cls is not None and cls.is_class and self._is_of_framework(cls)
-
-    def _is_of_framework(self, cls: Scope, hops: int = MOST_BASES) -> bool:
-        """Whether a class has a base for hooks of a framework; one of the program calls its hooks as it likes."""
-        for base in self.values.project.bases(cls):
-            if isinstance(base, Scope):
-                if hops and self._is_of_framework(base, hops - 1):
-                    return True
-            elif base.partition(".")[0] in names.HOOK_PACKAGES and base.rpartition(".")[2] in names.HOOK_CLASSES:
-                return True
-        return False
 
     def _defined_within(self, scope: Scope) -> tuple[Guard, ...]:
         if scope.parent is None or scope.defined_at is None or not scope.decorators:

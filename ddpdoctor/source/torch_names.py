@@ -132,6 +132,9 @@ FUNCTIONS = {
     "ignite.distributed.auto_model": "wrap-ddp",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "sync-batch-norm",
     "torch.distributed.algorithms.join.Join": "join",
+    **{f"transformers.{name}": "hf-trainer"
+       for name in ("Trainer", "Seq2SeqTrainer", "trainer.Trainer", "trainer_seq2seq.Seq2SeqTrainer")},
+    **{f"trl.{name}Trainer": "hf-trainer" for name in ("SFT", "DPO", "GRPO", "Reward", "KTO", "ORPO", "CPO", "RLOO")},
     **{f"{package}.Trainer": "lightning-trainer" for package in ("lightning", "lightning.pytorch", "pytorch_lightning")},
 }  # fmt: skip
 """What a call of a full name is for."""
@@ -306,6 +309,9 @@ RANK_NAMES = {
 }
 """Names of attributes, parameters and functions that hold the rank or a test of it, where their value is not at hand."""
 
+METHODS_OF_TRAINERS = frozenset({"is_world_process_zero", "is_local_process_zero"})
+"""Tests of the rank that are methods of the Trainer of transformers, and plain values of its state."""
+
 OF_WRITERS = frozenset({"should_save", "should_log"})
 """What transformers' arguments ask of the rank: `args.should_save` is true on that which writes."""
 
@@ -332,8 +338,8 @@ RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on
 """Decorators that run a function on one rank."""
 
 STATE_WORDS = ("is_initialized", "is_available", "world_size", "distributed", "is_dist", "use_ddp", "use_dist", "multi_gpu",
-               "n_gpu", "num_gpu", "nprocs", "num_processes", "ddp", "get_world_size", "dist_avail", "is_ddp", "parallel",
-               "multigpu", "is_torchelastic_launched", "fsdp", "no_cuda", "use_cuda")  # fmt: skip
+               "n_gpu", "num_gpu", "nprocs", "num_processes", "num_devices", "ddp", "get_world_size", "dist_avail", "is_ddp",
+               "parallel", "multigpu", "is_torchelastic_launched", "fsdp", "no_cuda", "use_cuda")  # fmt: skip
 """Parts of names that ask whether there are several ranks, which all of them answer alike."""
 
 FRAMEWORKS = {
@@ -374,6 +380,18 @@ HOOK_PACKAGES = frozenset({"mmengine", "mmcv", "transformers", "lightning", "pyt
 """The packages that these classes are of."""
 HOOK_METHODS = ("before_", "after_", "on_")
 """How the names of these methods begin."""
+HOOKS_OF_LIGHTNING = frozenset(
+    f"on_{stage}_{when}"
+    for stage in ("fit", "train", "train_epoch", "train_batch", "validation", "validation_epoch", "validation_batch", "test",
+                  "test_epoch", "test_batch")
+    for when in ("start", "end")
+) | {"on_save_checkpoint", "on_before_zero_grad", "on_before_optimizer_step", "on_after_backward"}  # fmt: skip
+"""Methods of a LightningModule and of callbacks that Lightning calls in every process."""
+HOOKS_OF_TRANSFORMERS = frozenset(
+    {"on_init_end", "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_step_begin", "on_step_end",
+     "on_optimizer_step", "on_pre_optimizer_step", "on_substep_end", "on_evaluate", "on_predict", "on_save", "on_log"}
+)  # fmt: skip
+"""Methods of a TrainerCallback that the Trainer of transformers calls in every process."""
 
 FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""

@@ -91,3 +91,27 @@ def test_a_decorator_of_a_framework_runs_a_function_on_one_rank(decorator: str) 
     ((function, call),) = graph.calls("save")
 
     assert not graph.line_on_all_ranks(function, call)
+
+
+@pytest.mark.parametrize("written", ["{} is True", "{} == True", "not ({} is False)", "{} != False"])
+def test_a_comparison_with_true_or_false_is_the_test_itself(written: str) -> None:
+    """So the ranks that pass are known."""
+    graph = CallGraph(read_texts({"train.py": PROGRAM.format(test=f"if {written.format('trainer.is_global_zero')}:")}))
+    ((_, call),) = graph.calls("save")
+
+    assert [guard.of_rank for guard in call.guards] == ["first"]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'getattr(args, "should_save", True)',
+        "torch.cuda.current_device() == 0",
+        "model.device.index == 0",
+        "isinstance(trainer.logger.experiment, wandb.sdk.wandb_run.Run)",
+    ],
+)
+def test_what_may_ask_for_the_rank_is_not_passed_by_all_for_certain(test: str) -> None:
+    """As a condition and as an early exit."""
+    assert not _all_ranks_save(f"if {test}:")
+    assert not _all_ranks_save(f"if not ({test}):\n            return\n        if True:")

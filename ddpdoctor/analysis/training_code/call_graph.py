@@ -223,7 +223,7 @@ class CallGraph:
         """The answer for a function, from those for the functions that it depends on."""
         if any(guard.by_rank for guard in function.guards):
             return False
-        if function.entry:
+        if function.entry or function.hook:
             return True if not _is_cell(function) or _makes_the_job(function) else None
         callers = self.callers.get(function.id, [])
         answers = [self._under(call.guards, caller) for caller, call in callers]

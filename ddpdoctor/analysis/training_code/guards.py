@@ -10,6 +10,7 @@ from ddpdoctor.evidence.training_code import RANK_KINDS, Function, Guard, Kind, 
 _RANK_WORDS = re.compile(
     r"rank(?:s|id|idx)?(?![a-z])|(?<![a-z])(?:is)?(?:main|master|chief|leader|primary|coordinator)"
     r"(?:process|proc|rank|node|worker|gpu)?(?![a-z])|(?:process|proc|global|node|worker|gpu|device|is|local|world)_?zero(?![a-z])"
+    r"|current_device|device\.index|cuda:0"
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

@@ -1,0 +1,40 @@
+"""Whether the programs that a framework runs certainly have several ranks, and whether these divide the parameters."""
+
+from __future__ import annotations
+
+import re
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.whole_numbers import whole_number
+
+_SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
+_WHOLE = re.compile(r"^['\"](?:auto|ddp\w*)['\"]$")
+_OF_TRANSFORMERS = ("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group")
+"""What programs of transformers name where they are meant for several ranks."""
+_DIVIDES = ("deepspeed=", "fsdp=", "fsdp_config=", "tp_size=", "parallelism_config=")
+"""What TrainingArguments are given where ranks divide the parameters."""
+
+
+def runs_several(graph: CallGraph, function: Function, framework: str) -> bool:
+    """Whether the programs of a function certainly run it on several ranks."""
+    if framework == "lightning":
+        trainers = [call for _, call in graph.calls_near(function, "lightning-trainer")]
+        return bool(trainers) and all(_is_of_several(call) for call in trainers)
+    return framework == "transformers" and graph.any_program(function, _OF_TRANSFORMERS)
+
+
+def divides_parameters(graph: CallGraph, function: Function, framework: str) -> bool:
+    """Whether ranks may each hold a part of the parameters: a state is then gathered from all of them."""
+    if framework != "lightning":
+        return graph.any_program(function, _DIVIDES)
+    strategies = (call.argument("strategy") for _, call in graph.calls_near(function, "lightning-trainer"))
+    return any(each is not None and _WHOLE.match(each.constant or "") is None for each in strategies)
+
+
+def _is_of_several(trainer: Call) -> bool:
+    strategy, devices = trainer.argument("strategy"), trainer.argument("devices")
+    number = whole_number(devices.constant or "") if devices is not None else None
+    if number is not None:
+        return number > 1
+    return strategy is not None and _SEVERAL.search(strategy.constant or "") is not None
