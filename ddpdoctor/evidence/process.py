@@ -76,6 +76,11 @@ class ProcessState:
     """How often its main thread went to sleep again while nobody interrupted it: 0 of a thread that stayed in one wait, or that
     never slept; None where that was not counted, as of a process that handles the signal of a timer, and in cases of older
     versions."""
+    sockets: tuple[int, ...] = ()
+    """The kernel's numbers of the socket that its main thread waited for, or of all that it has where that is unknown."""
+    connection_bytes: int | None = None
+    """The bytes that moved over these sockets from the first look to the last; None where none is a TCP connection that lasted so
+    long, and where that was not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,8 +70,16 @@ def sample(pid: int) -> Sample | None:
     )
 
 
-def state_between(pid: int, before: Sample, after: Sample, *, wakes: int | None = None) -> ProcessState:
-    """What a process did between two looks, with what it sits in now, and how often it woke from a sleep."""
+def state_between(
+    pid: int,
+    before: Sample,
+    after: Sample,
+    *,
+    wakes: int | None = None,
+    sockets: Collection[int] = (),
+    connection_bytes: int | None = None,
+) -> ProcessState:
+    """What a process did between two looks, with what it sits in now, how often it woke, and what its connections moved."""
     return ProcessState(
         pid=pid,
         state=after.state,
@@ -86,6 +94,8 @@ def state_between(pid: int, before: Sample, after: Sample, *, wakes: int | None 
         command=command(pid),
         started_at=started_at(pid),
         wakes=wakes,
+        sockets=tuple(sorted(sockets)),
+        connection_bytes=connection_bytes,
     )
 
 

@@ -7,6 +7,7 @@ import itertools
 import os
 import platform
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,7 @@ _AARCH64 = {
 SYSTEM_CALLS = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(platform.machine(), {})
 LOCKS = {"flock", "fcntl"}
 PIPES = {"read", "write"}
+POLLS = {"poll", "ppoll"}
 ABOUT_A_FILE = {
     "read", "write", "pread64", "pwrite64", "connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg",
     "fcntl", "flock", "fsync", "fdatasync",
@@ -42,7 +44,7 @@ ABOUT_A_FILE = {
 
 def system_call(pid: int) -> tuple[str | None, str | None]:
     """The system call that the main thread sits in, and the file or socket that it is about."""
-    call, descriptor = _call_and_file(pid)
+    call, descriptor = call_and_file(pid)
     if descriptor is None:
         return call, None
     try:
@@ -59,20 +61,34 @@ def system_call(pid: int) -> tuple[str | None, str | None]:
     return call, f"{A_NAMED_PIPE} {target}" if named_pipe else target
 
 
-def _call_and_file(pid: int) -> tuple[str | None, Path | None]:
+def call_and_file(pid: int) -> tuple[str | None, Path | None]:
     """The system call that the main thread sits in, and its open file, as a link in /proc, where the call is about one."""
     words = read_or_nothing(Path(f"/proc/{pid}/syscall")).split()
     if not words or not words[0].isdigit():
         return None, None
     call = SYSTEM_CALLS.get(int(words[0]), f"system call {words[0]}")
+    if call in POLLS and len(words) > 2 and int(words[2], 16) == 1:
+        number = _polled(pid, int(words[1], 16))
+        return call, Path(f"/proc/{pid}/fd/{number}") if number is not None else None
     if call not in ABOUT_A_FILE or len(words) < 2:
         return call, None
     return call, Path(f"/proc/{pid}/fd/{int(words[1], 16) & 0xFFFFFFFF}")
 
 
+def _polled(pid: int, address: int) -> int | None:
+    """The number of the open file that a process polls: the first field of a `pollfd` at this address of its memory."""
+    try:
+        with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+            memory.seek(address)
+            read = memory.read(4)
+    except (OSError, ValueError, OverflowError):
+        return None
+    return int.from_bytes(read, sys.byteorder) if len(read) == 4 else None
+
+
 def counterparts(pid: int, waits_in: str | None) -> Iterator[int]:
     """Who holds the file lock that a process waits for in this call, or has the other end of the pipe that it reads or writes."""
-    call, descriptor = _call_and_file(pid)
+    call, descriptor = call_and_file(pid)
     if descriptor is None or call != waits_in:
         return
     if call in LOCKS:
@@ -91,14 +107,14 @@ def _with_other_end(pid: int, descriptor: Path, *, reads: bool) -> Iterator[int]
         return
     needed = stat.S_IWUSR if reads else stat.S_IRUSR  # the permissions of the link are those of the open file
     links = itertools.chain.from_iterable(
-        _open_files(other) for other in sorted(psutil.pids(), reverse=True) if other != pid
+        open_files(other) for other in sorted(psutil.pids(), reverse=True) if other != pid
     )
     found = (link for link in itertools.islice(links, MOST_LINKS) if _is_open(link, target, needed))
     for other, _ in itertools.groupby(int(link.parts[2]) for link in found):
         yield other
 
 
-def _open_files(pid: int) -> Iterator[Path]:
+def open_files(pid: int) -> Iterator[Path]:
     """The links in /proc to the first files that the process has open; none where it may not be inspected."""
     with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as links:
         yield from (Path(link.path) for link in itertools.islice(links, MOST_LINKS_OF_ONE))

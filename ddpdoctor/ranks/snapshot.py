@@ -15,7 +15,7 @@ from ddpdoctor.evidence.frames import is_users
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks, Thread
-from ddpdoctor.host import processes
+from ddpdoctor.host import connections, processes
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent, ask_worker_server
 from ddpdoctor.ranks.agent_files import RankProcess
@@ -83,6 +83,8 @@ def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
     """What each target showed. All are looked at together, as a program per rank and look would cost many times as much."""
     before = {target.pid: processes.sample(target.pid) for target in targets}
     alive = [target for target in targets if (sample := before[target.pid]) is not None and sample.state not in ENDED]
+    waited_for = {target.pid: sockets for target in alive if (sockets := connections.waited_for(target.pid))}
+    moved_before = connections.moved_bytes() if waited_for else {}
     # py-spy must not wait for a process that is stopped to stop
     stopped = {target.pid for target in alive if (sample := before[target.pid]) and sample.state in "TtD"}
     with ThreadPoolExecutor(max_workers=max(1, min(MOST_AT_ONCE, len(alive)))) as pool:
@@ -101,11 +103,19 @@ def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
             looks.append(_stacks(again, stopped, pool))
     used_after, used_for = _uses(looks[0]), time.monotonic() - used_at
     after = {target.pid: processes.sample(target.pid) for target in alive}
+    moved = connections.moved_between(waited_for, moved_before, connections.moved_bytes() if waited_for else {})
     states = {}
     for target in alive:
         earlier, later = before[target.pid], after[target.pid]
         if earlier is not None and later is not None and later.state not in ENDED:
-            states[target] = processes.state_between(target.pid, earlier, later, wakes=wakes.get(target.pid))
+            states[target] = processes.state_between(
+                target.pid,
+                earlier,
+                later,
+                wakes=wakes.get(target.pid),
+                sockets=waited_for.get(target.pid, ()),
+                connection_bytes=moved.get(target.pid),
+            )
     states = _with_worker_stacks(states)
     told = {target: [look[target] for look in looks if target in look] for target in alive}
     stacks = _with_native({target: _together(target, told[target], dumps[target]) for target in alive})
@@ -275,6 +285,18 @@ def wakes_within(targets: Sequence[Target], seconds: float) -> dict[int, int]:
     while (left := until - time.monotonic()) > 0 and not all(_wakes(asleep).values()):
         time.sleep(min(left, POLL_SECONDS))
     return _wakes(asleep)
+
+
+def bytes_within(waited_for: Mapping[int, Collection[int]], seconds: float) -> dict[int, int]:
+    """By process, the bytes that its connections moved within `seconds`, or in less where all of them moved some."""
+    if not waited_for:
+        return {}
+    before, until = connections.moved_bytes(), time.monotonic() + seconds
+    while True:
+        moved = connections.moved_between(waited_for, before, connections.moved_bytes())
+        if all(moved.values()) or (left := until - time.monotonic()) <= 0:
+            return moved
+        time.sleep(min(left, POLL_SECONDS))
 
 
 def _sleeps(targets: Sequence[Target]) -> dict[int, int]:

@@ -13,6 +13,7 @@ import psutil
 from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.stack_desync import StackDesync, innermost_counter
 from ddpdoctor.analysis.hangs.rank_activity import NEVER_HEALTHY, Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import is_users
@@ -31,7 +32,7 @@ from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
-from ddpdoctor.ranks.snapshot import examine, wakes_within
+from ddpdoctor.ranks.snapshot import bytes_within, examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
 from ddpdoctor.ranks.stacks import Variables, addresses_of, numbers_of, variables_of
 from ddpdoctor.source.context import source_of
@@ -103,15 +104,18 @@ def look(job: RunningJob) -> Evidence:
 def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     """The evidence with a longer look at ranks that sleep in their waits, where nothing else tells that the job hangs.
 
-    A step can be longer than the first looks, and every rank may stand at the same line of each step.
+    A step can be longer than the first looks, and every rank may stand at the same line of each step. A slow server may send
+    nothing for some seconds.
     """
     known = derived(evidence, Activities)
     if known is None or known.of(*NEVER_HEALTHY):
         return evidence
     recorded = {entry.rank for entry in evidence.per_rank(FlightRecord) or ()}
     numbers = {one.rank for one in known.waiting if one.moves is False and not one.spins} - recorded
+    silent = [one.process for one in known.of(Activity.SOCKET) if not one.receives and one.process is not None]
+    moved = bytes_within({one.pid: one.sockets for one in silent if one.sockets}, LONGER_LOOK_SECONDS)
     woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
-    return replace(evidence, ranks=tuple(_woken(found, woken) for found in evidence.ranks))
+    return replace(evidence, ranks=tuple(_woken(found, woken, moved) for found in evidence.ranks))
 
 
 def _variables(job: RunningJob) -> dict[int, Variables]:
@@ -177,13 +181,19 @@ def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:
     )
 
 
-def _woken(found: RankFacts, woken: Mapping[int, int]) -> RankFacts:
-    """The rank's facts with how often its main thread woke in the longer look."""
+def _woken(found: RankFacts, woken: Mapping[int, int], moved: Mapping[int, int]) -> RankFacts:
+    """The rank's facts with how often its main thread woke in the longer look, and what its connection moved."""
     return replace(
         found,
         facts=tuple(
-            replace(fact, wakes=(fact.wakes or 0) + woken[fact.pid])
-            if isinstance(fact, ProcessState) and fact.pid in woken
+            replace(
+                fact,
+                wakes=(fact.wakes or 0) + woken[fact.pid] if fact.pid in woken else fact.wakes,
+                connection_bytes=(fact.connection_bytes or 0) + moved[fact.pid]
+                if fact.pid in moved
+                else fact.connection_bytes,
+            )
+            if isinstance(fact, ProcessState)
             else fact
             for fact in found.facts
         ),

@@ -248,7 +248,7 @@ def _rank_activity(
     if kind in WAITS_FOR_PEERS:
         moves: bool | None = True if came_out else None if stays is None else not stays
     else:
-        moves = counts or _moves(stacks, thread, process)
+        moves = counts or _connection_moves(kind, process) or _moves(stacks, thread, process)
     return RankActivity(
         rank=rank,
         kind=kind,
@@ -268,10 +268,26 @@ def _rank_activity(
         counts=counts,
         others_work=stacks is not None and stacks.others_work,
         gives_work_away=joins_a_thread(main) or turns_an_event_loop(main),
-        receives=process is not None
-        and bool(process.wakes)
-        and (turns_an_event_loop(main) or (kind is Activity.SOCKET and process.system_call in _RECEIVES)),
+        receives=_receives(kind, main, process),
     )
+
+
+def _receives(kind: Activity, main: Sequence[Frame], process: ProcessState | None) -> bool:
+    """Whether a wait for a connection or in an event loop came to an end meanwhile.
+
+    The bytes of a connection decide where they were counted: one that only runs into its timeout wakes, too.
+    """
+    if process is None:
+        return False
+    if kind is Activity.SOCKET and process.connection_bytes is not None:
+        return process.connection_bytes > 0
+    return bool(process.wakes) and (
+        turns_an_event_loop(main) or (kind is Activity.SOCKET and process.system_call in _RECEIVES)
+    )
+
+
+def _connection_moves(kind: Activity, process: ProcessState | None) -> bool:
+    return kind is Activity.SOCKET and process is not None and bool(process.connection_bytes)
 
 
 def _thread_that_matters(stacks: Stacks | None) -> Thread | None:

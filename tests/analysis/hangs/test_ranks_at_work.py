@@ -53,5 +53,11 @@ def test_a_connection_or_an_event_loop_that_brings_something(frames: tuple[Frame
     assert severity(frames=frames, system_call=call, wakes=None) is Severity.FAIL
 
 
+@pytest.mark.parametrize("call", ["recvfrom", "poll", "restart_syscall", None])
+def test_the_bytes_of_a_connection_decide_where_they_were_counted(call: str | None) -> None:
+    assert severity(frames=DOWNLOAD, system_call=call, wakes=0, connection_bytes=200) is Severity.INFO
+    assert severity(frames=DOWNLOAD, system_call=call, wakes=4, connection_bytes=0) is Severity.FAIL
+
+
 def test_a_rank_that_accepts_connections_gets_nothing() -> None:
     assert severity(frames=stack(user=(70, "serve")), system_call="accept4", wakes=4) is Severity.FAIL

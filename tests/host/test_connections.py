@@ -1,0 +1,66 @@
+"""The bytes that move over the connection that a process waits for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ddpdoctor.host.connections import moved_between, moved_bytes, waited_for
+from ddpdoctor.ranks.snapshot import bytes_within
+from tests.waiting import within
+
+READS = """
+import socket, sys
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=eval(sys.argv[2]))
+print(flush=True)
+while connection.recv(1 << 16): pass
+"""
+WAITS = "import threading; print(flush=True); lock = threading.Lock(); lock.acquire(); lock.acquire()"
+KNOWN = bool(moved_bytes())
+
+
+@contextmanager
+def reader(timeout: float | None) -> Iterator[tuple[int, socket.socket]]:
+    """A process that reads from a connection, and the other end of it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        arguments = [sys.executable, "-c", READS, str(server.getsockname()[1]), str(timeout)]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
+            peer, _ = server.accept()
+            assert process.stdout is not None
+            process.stdout.readline()
+            with peer:
+                yield process.pid, peer
+            process.kill()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("timeout", [None, 50.0])
+def test_a_reader_that_gets_something_and_one_that_gets_nothing(timeout: float | None) -> None:
+    with reader(timeout) as (pid, peer):
+        assert within(lambda: len(waited_for(pid)) == 1)
+        if not KNOWN:
+            pytest.skip("the kernel does not list connections here")
+        sockets = {pid: waited_for(pid)}
+        assert bytes_within(sockets, 0.3) == {pid: 0}
+        before = moved_bytes()
+        peer.sendall(bytes(5000))
+        assert within(lambda: moved_between(sockets, before, moved_bytes()) == {pid: 5000})
+
+
+def test_a_process_that_waits_for_no_connection() -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.2)
+        assert waited_for(process.pid) == frozenset()
+        process.kill()
+
+
+def test_a_connection_that_was_closed_or_is_new_tells_nothing() -> None:
+    assert moved_between({7: {1, 2}, 8: {3}, 9: {4}}, {1: 5, 2: 5, 3: 5}, {1: 9, 4: 9}) == {7: 4}
