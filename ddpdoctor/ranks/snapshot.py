@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from ddpdoctor.agent.inside.recorder_socket import THREAD
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Missing, RankFacts
-from ddpdoctor.evidence.frames import is_users
+from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks, Thread
@@ -211,10 +211,20 @@ def _together(target: Target, looks: Sequence[_Threads | str], dump: _Dump | str
         holder is not None
         and still is not None
         and holder.name != THREAD  # it is our own question that this rank is busy with
-        and (holder.os_id, holder.frames) == (still.os_id, still.frames)
+        and len({(one.os_id, one.frames) for stacks in each if (one := stacks.gil_holder) is not None}) == 1
+        and not _others_moved(each, holder)
         and (silent or (target.agent is None and not still.active))
     )
     return replace(last, moved=moved, gil_never_free=never_free, seen=tuple(seen))
+
+
+def _others_moved(each: Sequence[Stacks], holder: Thread) -> bool:
+    """Whether another thread than this one was at several lines: it cannot move without the GIL."""
+    ways: dict[int, set[tuple[Frame, ...]]] = {}
+    for thread in (thread for stacks in each for thread in stacks.threads):
+        if thread.os_id is not None and thread.os_id != holder.os_id:
+            ways.setdefault(thread.os_id, set()).add(thread.frames)
+    return any(len(seen) > 1 for seen in ways.values())
 
 
 def _uses(look: Mapping[Target, _Threads | str]) -> dict[Target, dict[int, Use]]:

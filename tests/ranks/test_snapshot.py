@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.evidence.frames import Frame
@@ -49,3 +51,21 @@ def test_a_thread_keeps_the_gil_that_sleeps_with_it_at_one_of_the_looks(
     found = _together(Target(rank=0, pid=1), looks, "no agent")
     assert isinstance(found, Stacks)
     assert found.gil_never_free == never_free
+
+
+IN_C = Thread(name="main", frames=FETCH, os_id=7, main=True, holds_gil=True)
+WAITING, ELSEWHERE = (Thread(name="pool", frames=frames, os_id=8) for frames in (FETCH, NEXT))
+
+
+def never_free(*looks: tuple[Thread, ...]) -> bool:
+    found = _together(Target(rank=0, pid=1), [("py-spy", threads) for threads in looks], "no agent")
+    assert isinstance(found, Stacks)
+    return found.gil_never_free
+
+
+def test_the_gil_was_free_where_another_thread_held_it_or_moved_between_two_looks() -> None:
+    assert never_free((IN_C, WAITING), (IN_C, WAITING), (IN_C, WAITING))
+    passed_on = (replace(IN_C, holds_gil=False), replace(WAITING, holds_gil=True))
+    assert not never_free((IN_C, WAITING), passed_on, (IN_C, WAITING))
+    assert not never_free((IN_C, WAITING), (IN_C, ELSEWHERE), (IN_C, WAITING))
+    assert not never_free((IN_C, WAITING), (IN_C, WAITING), (IN_C, ELSEWHERE))
