@@ -13,6 +13,7 @@ from ddpdoctor.symptoms.pattern_texts import texts_of
 from ddpdoctor.symptoms.table import SYMPTOMS
 from ddpdoctor.symptoms.words import Words, words_of
 
+NUMBER = re.compile(r"\d+")
 CODE = re.compile(r"\bDDP\d{3}\b", re.IGNORECASE)
 PER_PLACE = 0.04  # what each place in a symptom's list of findings costs
 UNLIKE = 0.42  # texts with a lower similarity to the query are not shown
@@ -62,6 +63,11 @@ class _Entry:
     by: MatchedBy
     factor: float
 
+    def contradicts(self, numbers: frozenset[str]) -> bool:
+        """Whether this is an error text with a number of its own, and a line with these numbers has others in place of it."""
+        own = frozenset(NUMBER.findall(self.text)) if self.by is MatchedBy.ERROR_TEXT else frozenset()
+        return bool(own and numbers) and own.isdisjoint(numbers)
+
 
 @dataclass(frozen=True, slots=True)
 class SymptomIndex:
@@ -101,11 +107,18 @@ class SymptomIndex:
         yield from self._error_texts(line)
         kind = secondary_error(line)
         asked = self.words.known(words_of(line))
+        alike: list[tuple[float, _Entry]] = []
         for entry in self._entries:
             likeness = 1.0 if kind is not None and entry.text == kind.value else self.words.likeness(asked, entry.words)
-            if likeness * entry.factor < UNLIKE:
-                continue
+            if likeness * entry.factor >= UNLIKE:
+                alike.append((likeness, entry))
+        numbers = frozenset(NUMBER.findall(line))
+        # error texts that have another number than the line: `signal 1` in place of `signal 15`
+        other = {code for _, entry in alike if entry.contradicts(numbers) for code in entry.codes}
+        for likeness, entry in alike:
             for place, code in enumerate(entry.codes):
+                if code in other:
+                    continue
                 score = likeness * entry.factor * (1 - PER_PLACE * place)
                 rule = self.rules[code]
                 yield Match(rule=rule, by=entry.by, seen_as=entry.text, score=score, remedy=rule.remedy)

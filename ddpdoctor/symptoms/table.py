@@ -45,7 +45,17 @@ _SECONDARY = (
     Symptom(
         SecondaryError.ENDED.value,
         ("DDP403", "DDP419", "DDP401"),
-        ("SignalException: got signal 15", "exit code -15", "exit code 143", "SIGTERM", "terminated"),
+        (
+            "SignalException: got signal 15",
+            "Received 15 death signal, shutting down workers",
+            "Received 2 death signal",
+            "Received Signals.SIGTERM death signal, shutting down workers",
+            "Process got signal: 15",
+            "exit code -15",
+            "exit code 143",
+            "SIGTERM",
+            "terminated",
+        ),
     ),
 )
 

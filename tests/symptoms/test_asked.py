@@ -71,3 +71,9 @@ def test_every_finding_of_a_running_job_can_be_told_from_others() -> None:
     bare = [rule.code for rule in all_rules() if rule.code in named and rule.code[:4] in KNOWN and not rule.shown_by]
     assert not bare
     assert all(sign_of(rule) for rule in all_rules())
+
+
+def test_an_error_text_with_another_number_is_not_meant() -> None:
+    """SIGTERM (15) is not SIGHUP (1), though the words are the same."""
+    assert [match.rule.code for match in explain_text("Received 15 death signal")] == ["DDP403", "DDP401"]
+    assert explain_text("Received 1 death signal")[0].rule.code == "DDP419"
