@@ -199,10 +199,11 @@ class _Session:
 
     def _on_end(self, end: JobEnd) -> int:
         self._line.close()
-        if not end.evidence.ranks:
-            self._reporter.say(f"note: {end.evidence.why_missing('Stacks')}")
         report = self._reporter.judged(end.evidence)
         self._reporter.last(report, end.code, ended_by=self._ended_by, compared=self._known.replicas_compared())
+        if not end.evidence.ranks and not report.findings:
+            why = end.evidence.why_missing("Stacks")
+            self._reporter.say(f"note: only stderr and the exit code were looked at, not the ranks: {why}")
         self._reporter.finish(end.code)
         job_code = end.code if end.code >= 0 else 128 - end.code
         if not self._nodes.reports:

@@ -260,3 +260,17 @@ def test_quiet_leaves_a_healthy_job_without_a_word() -> None:
     ended = watch("--quiet", "--", "sh", "-c", "true")
     assert (ended.returncode, ended.stdout) == (0, "")
     assert "nothing found" not in ended.stderr
+
+
+def test_a_script_without_ranks_is_told_what_was_looked_at_and_a_known_cause_stands_alone(tmp_path: Path) -> None:
+    healthy = watch("--", sys.executable, "-c", "print(7)")
+    assert (healthy.returncode, healthy.stdout) == (0, "7\n")
+    last = healthy.stderr.splitlines()[-1]
+    assert last.startswith(
+        "ddpdoctor: note: only stderr and the exit code were looked at, not the ranks: no process that ddpdoctor sees "
+        "called init_process_group ("
+    )
+    absent = watch("--", sys.executable, str(tmp_path / "nope.py"))
+    assert absent.returncode == 1
+    assert "FAIL DDP401 rank-raised: the script does not exist" in absent.stderr
+    assert "init_process_group" not in absent.stderr

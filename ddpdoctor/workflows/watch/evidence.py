@@ -295,8 +295,8 @@ def _interrupted(asked: Received) -> Iterator[Missing]:
 
 def _no_ranks(directory: Path) -> Iterator[Missing]:
     reason = (
-        "no process of the job called init_process_group with the ddpdoctor agent loaded (Python started with -I, -E or "
-        "-S, inside a container or on another host runs without it)"
+        "no process that ddpdoctor sees called init_process_group (it sees no Python that was started with -I, -E or -S, in a "
+        "container or on another host)"
     )
     free = shutil.disk_usage(directory).free
     if free < LOG_BYTES:
