@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
+from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -49,7 +50,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ):
             continue
         own_data = graph.is_hook_of_lightning(function) or (of_datasets and graph.any_program(function, _SEVERAL_RANKS))
-        if not own_data and graph.any_program(function, DOES_THE_DATA):
+        if not own_data and not started_on_each_rank(graph, function) and graph.any_program(function, DOES_THE_DATA):
             continue
         if not graph.is_hook_of_lightning(function) and not graph.line_on_all_ranks(function, call):
             continue

@@ -68,12 +68,7 @@ def _in_lightning(graph: CallGraph) -> Iterator[Finding]:
             continue
         asked = call.argument("sync_dist") or call.argument("rank_zero_only") or call.argument("**")
         local = value.only(Kind.LOCAL)
-        if (
-            asked is not None
-            or local is None
-            or call.receiver.text != "self"
-            or not runs_several(graph, function, "lightning")
-        ):
+        if asked is not None or local is None or call.receiver.text != "self" or not _has_parts(graph, function):
             continue
         yield code_finding(
             RULE,
@@ -92,6 +87,17 @@ def _watched(graph: CallGraph, function: Function) -> set[str | None]:
         for _, call in graph.calls_near(function, "watches")
     )
     return {monitor.constant for monitor in asked if monitor is not None}
+
+
+def _has_parts(graph: CallGraph, function: Function) -> bool:
+    """Whether Lightning certainly runs several ranks, and gives each its part of the data."""
+    asked = (
+        call.argument(name)
+        for _, call in graph.calls_near(function, "lightning-trainer")
+        for name in ("use_distributed_sampler", "replace_sampler_ddp", "**")
+    )
+    whole = any(each is not None and each.constant != "True" for each in asked)
+    return not whole and runs_several(graph, function, "lightning")
 
 
 def _uses(

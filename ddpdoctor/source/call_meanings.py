@@ -92,7 +92,7 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
         if name == "cls" and at.scope.of_class is not None:
             return Meaning(at.scope.of_class.name, at.scope.of_class, _of_class(values, at.scope.of_class))
         if first in {"self", "cls"}:
-            method = values.index.target(at.scope, name)
+            method = values.index.target(at.scope, name) if name != "self" else _forward(values, at.scope)
             if method is not None:
                 return Meaning(name, method)
             if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
@@ -150,6 +150,12 @@ def _of_member(values: Values, func: ast.Attribute, at: At) -> Scope | None:
 
 def _is_lightning(values: Values, scope: Scope) -> bool:
     return scope.of_class is not None and values.project.is_a(scope.of_class, "LightningModule")
+
+
+def _forward(values: Values, scope: Scope) -> Scope | None:
+    """What `self(x)` calls in a model of the program: its `forward`."""
+    model = scope.of_class is not None and values.project.is_a(scope.of_class, "Module", "LightningModule")
+    return values.project.method(scope.of_class, "forward") if scope.of_class is not None and model else None
 
 
 def _is_hook_of_lightning(name: str, scope: Scope) -> bool:

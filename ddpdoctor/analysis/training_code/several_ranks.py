@@ -10,6 +10,8 @@ from ddpdoctor.whole_numbers import whole_number
 
 _SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
 _WHOLE = re.compile(r"^['\"](?:auto|ddp\w*)['\"]$")
+_STARTS = re.compile(r"^['\"](?:auto|ddp|ddp_find_unused_parameters_(?:true|false)|fsdp|deepspeed\w*)['\"]$")
+"""The strategies of Lightning that start the program anew for each rank: others copy the process."""
 _OF_TRANSFORMERS = ("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group")
 """What programs of transformers name where they are meant for several ranks."""
 _DIVIDES = ("deepspeed=", "fsdp=", "fsdp_config=", "tp_size=", "parallelism_config=")
@@ -22,6 +24,15 @@ def runs_several(graph: CallGraph, function: Function, framework: str) -> bool:
         trainers = [call for _, call in graph.calls_near(function, "lightning-trainer")]
         return bool(trainers) and all(_is_of_several(call) for call in trainers)
     return framework == "transformers" and graph.any_program(function, _OF_TRANSFORMERS)
+
+
+def started_on_each_rank(graph: CallGraph, function: Function) -> bool:
+    """Whether a Trainer of Lightning or transformers runs several ranks, each of which runs the program from its start."""
+    if next(graph.calls_near(function, "hf-trainer"), None) is not None:
+        return runs_several(graph, function, "transformers")
+    strategies = [call.argument("strategy") for _, call in graph.calls_near(function, "lightning-trainer")]
+    alone = all(each is None or _STARTS.match(each.constant or "") is not None for each in strategies)
+    return bool(strategies) and alone and runs_several(graph, function, "lightning")
 
 
 def divides_parameters(graph: CallGraph, function: Function, framework: str) -> bool:
