@@ -8,7 +8,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ddpdoctor.host.system_calls import POLLS, call_and_file, open_files
+from ddpdoctor.host.system_calls import EVENT_LOOPS, POLLS, RESTARTED, call_and_file, open_files
 from ddpdoctor.whole_numbers import whole_number
 
 # man 7 sock_diag, linux/inet_diag.h and linux/tcp.h
@@ -26,7 +26,6 @@ COUNTERS_AT = 120  # of these two in `tcp_info`, since Linux 4.1
 REPLY_BYTES = 1 << 16
 ANSWER_SECONDS = 1.0
 SOCKET = "socket:["
-RESTARTED = "restart_syscall"
 
 
 def waited_for(pid: int) -> frozenset[int]:
@@ -37,7 +36,7 @@ def waited_for(pid: int) -> frozenset[int]:
     call, descriptor = call_and_file(pid)
     if descriptor is not None:
         return frozenset(_numbers([descriptor]))
-    if call not in {None, RESTARTED, *POLLS}:
+    if call not in {None, RESTARTED, *POLLS, *EVENT_LOOPS}:
         return frozenset()
     return frozenset(_numbers(open_files(pid)))
 

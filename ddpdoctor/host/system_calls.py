@@ -36,6 +36,9 @@ SYSTEM_CALLS = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(platform.machine(), 
 LOCKS = {"flock", "fcntl"}
 PIPES = {"read", "write"}
 POLLS = {"poll", "ppoll"}
+EVENT_LOOPS = {"epoll_wait", "epoll_pwait", "select", "pselect6"}
+RESTARTED = "restart_syscall"
+SLEEPS_IN = {"futex_": "futex", "poll_": "poll", "do_poll": "poll", "hrtimer_nanosleep": "clock_nanosleep"}
 ABOUT_A_FILE = {
     "read", "write", "pread64", "pwrite64", "connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg",
     "fcntl", "flock", "fsync", "fdatasync",
@@ -67,12 +70,20 @@ def call_and_file(pid: int) -> tuple[str | None, Path | None]:
     if not words or not words[0].isdigit():
         return None, None
     call = SYSTEM_CALLS.get(int(words[0]), f"system call {words[0]}")
+    if call == RESTARTED:
+        return _restarted(pid), None
     if call in POLLS and len(words) > 2 and int(words[2], 16) == 1:
         number = _polled(pid, int(words[1], 16))
         return call, Path(f"/proc/{pid}/fd/{number}") if number is not None else None
     if call not in ABOUT_A_FILE or len(words) < 2:
         return call, None
     return call, Path(f"/proc/{pid}/fd/{int(words[1], 16) & 0xFFFFFFFF}")
+
+
+def _restarted(pid: int) -> str:
+    """The call that goes on after py-spy interrupted it, by the kernel's function in which it sleeps: its arguments are gone."""
+    function = read_or_nothing(Path(f"/proc/{pid}/wchan"))
+    return next((call for start, call in SLEEPS_IN.items() if function.startswith(start)), RESTARTED)
 
 
 def _polled(pid: int, address: int) -> int | None:

@@ -13,6 +13,7 @@ import psutil
 from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.stack_desync import StackDesync, innermost_counter
 from ddpdoctor.analysis.hangs.rank_activity import NEVER_HEALTHY, Activities
+from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -112,7 +113,8 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
         return evidence
     recorded = {entry.rank for entry in evidence.per_rank(FlightRecord) or ()}
     numbers = {one.rank for one in known.waiting if one.moves is False and not one.spins} - recorded
-    silent = [one.process for one in known.of(Activity.SOCKET) if not one.receives and one.process is not None]
+    awaited = (one for one in known.of(Activity.SOCKET, Activity.UNKNOWN) if not is_at_work(one))
+    silent = [one.process for one in awaited if one.process is not None]
     moved = bytes_within({one.pid: one.sockets for one in silent if one.sockets}, LONGER_LOOK_SECONDS)
     woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
     return replace(evidence, ranks=tuple(_woken(found, woken, moved) for found in evidence.ranks))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from ddpdoctor.host.connections import moved_between, moved_bytes, waited_for
+from ddpdoctor.host.system_calls import system_call
 from ddpdoctor.ranks.snapshot import bytes_within
 from tests.waiting import within
 
@@ -60,6 +64,42 @@ def test_a_process_that_waits_for_no_connection() -> None:
         time.sleep(0.2)
         assert waited_for(process.pid) == frozenset()
         process.kill()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("wait", "call"),
+    [
+        ("import threading; lock = threading.Lock(); lock.acquire(); lock.acquire(timeout=500)", "futex"),
+        ("import socket; one, _ = socket.socketpair(); one.settimeout(500); one.recv(1)", "poll"),
+    ],
+)
+def test_a_wait_that_was_interrupted_keeps_its_name(wait: str, call: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", wait]) as process:
+        try:
+            assert within(lambda: system_call(process.pid)[0] == call)
+            if not can_be_read(f"/proc/{process.pid}/wchan"):
+                pytest.skip("the kernel's function cannot be read here")
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            process.send_signal(signal.SIGCONT)
+            assert within(lambda: restarted(process.pid))
+            assert system_call(process.pid)[0] == call
+        finally:
+            process.kill()
+
+
+def restarted(pid: int) -> bool:
+    """Whether the kernel shows the call that goes on as another one."""
+    return Path(f"/proc/{pid}/syscall").read_text(encoding="utf-8").startswith(("219 ", "128 "))
+
+
+def can_be_read(file: str) -> bool:
+    """Whether the kernel shows this file, with something in it."""
+    try:
+        return Path(file).read_text(encoding="utf-8").strip("0") != ""
+    except OSError:
+        return False
 
 
 def test_a_connection_that_was_closed_or_is_new_tells_nothing() -> None:

@@ -275,15 +275,15 @@ def _rank_activity(
 def _receives(kind: Activity, main: Sequence[Frame], process: ProcessState | None) -> bool:
     """Whether a wait for a connection or in an event loop came to an end meanwhile.
 
-    The bytes of a connection decide where they were counted: one that only runs into its timeout wakes, too.
+    The bytes of its connections decide where they were counted: one that only runs into its timeout wakes, too, and so does an
+    event loop in which a function only sleeps and looks for something.
     """
     if process is None:
         return False
-    if kind is Activity.SOCKET and process.connection_bytes is not None:
-        return process.connection_bytes > 0
-    return bool(process.wakes) and (
-        turns_an_event_loop(main) or (kind is Activity.SOCKET and process.system_call in _RECEIVES)
-    )
+    turns = turns_an_event_loop(main)
+    if process.connection_bytes is not None and (turns or kind is Activity.SOCKET):
+        return process.connection_bytes > 0 or (turns and moves_data(process))
+    return bool(process.wakes) and (turns or (kind is Activity.SOCKET and process.system_call in _RECEIVES))
 
 
 def _connection_moves(kind: Activity, process: ProcessState | None) -> bool:

@@ -35,6 +35,8 @@ def is_at_work(activity: RankActivity) -> bool:
         return True
     if activity.kind is Activity.SUBPROCESS:
         return _uses_a_cpu(process, "subprocess", "data loader worker")
+    if activity.kind is Activity.UNKNOWN and activity.gives_work_away and _uses_a_cpu(process, "subprocess"):
+        return True  # an event loop that waits for a program
     if activity.kind is Activity.HANDOVER and _uses_a_cpu(process, "data loader worker"):
         return True
     return activity.kind in _MAY_MOVE_DATA and moves_data(process)

@@ -59,5 +59,14 @@ def test_the_bytes_of_a_connection_decide_where_they_were_counted(call: str | No
     assert severity(frames=DOWNLOAD, system_call=call, wakes=4, connection_bytes=0) is Severity.FAIL
 
 
+def test_an_event_loop_in_which_functions_only_sleep_and_look_for_something() -> None:
+    said = {"frames": EVENT_LOOP, "system_call": "epoll_wait", "wakes": 9}
+    assert severity(**said, connection_bytes=0) is Severity.FAIL  # type: ignore[arg-type]
+    assert severity(**said, connection_bytes=300) is Severity.INFO  # type: ignore[arg-type]
+    assert severity(**said, connection_bytes=0, io_bytes=1 << 20) is Severity.INFO  # type: ignore[arg-type]
+    program = ChildProcess(pid=120, kind="subprocess", state="R", command="zstd", cpu_share=0.9)
+    assert severity(**said, connection_bytes=0, children=(program,)) is Severity.INFO  # type: ignore[arg-type]
+
+
 def test_a_rank_that_accepts_connections_gets_nothing() -> None:
     assert severity(frames=stack(user=(70, "serve")), system_call="accept4", wakes=4) is Severity.FAIL
