@@ -15,6 +15,7 @@ from heapq import merge
 from itertools import islice
 from typing import TypeVar
 
+from ddpdoctor.analysis.collectives.beside_other_parts import surplus_in_step
 from ddpdoctor.analysis.collectives.call_sequences import program_stack
 from ddpdoctor.analysis.collectives.group_labels import NAMED, labels_of
 from ddpdoctor.analysis.collectives.rank_program import (
@@ -122,10 +123,16 @@ class ProgramComparison:
         """By how many calls of this kind the rank is ahead of ranks with its part, at the last point that they share.
 
         Below 0 it has left calls out. Only points behind its own call number `behind` of this kind count. None where there
-        is no such point, or no majority among the others.
+        is no such point, or no majority among the others. Where one other rank at most has its part, all ranks count.
         """
         at_a_point = self._surplus_at_a_point(rank, kind, behind)
-        return at_a_point if at_a_point or behind else self._surplus_at_the_end(rank, kind) or at_a_point
+        if at_a_point or behind:
+            return at_a_point
+        found = self._surplus_at_the_end(rank, kind) or at_a_point
+        if found is not None or kind.point_to_point or len(self._with_part(self._program(rank).part)) > 2:
+            return found
+        others = [self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED)]
+        return surplus_in_step(self._program(rank), others, kind)
 
     def _surplus_at_a_point(self, rank: int, kind: Kind, behind: int) -> int | None:
         mine = self._program(rank)
@@ -230,6 +237,21 @@ class ProgramComparison:
             if found is not None:
                 return found
         return None
+
+    def passed_over(self, rank: int, entry: int) -> int | None:
+        """The call, as `token` has it, that the rank always made before this one and left out now; None where there is none.
+
+        Its own calls tell that: this one always followed the call that it left out, which always followed the ones before.
+        """
+        calls = self._tokens(rank)
+        usual = usually_next(calls[:entry])
+        if usual is None or usual == calls[entry]:
+            return None
+        return usual if usually_next([*calls[:entry], usual]) == calls[entry] else None
+
+    def token(self, rank: int, entry: int) -> int:
+        """What the rank called, as a number that means the same on every rank."""
+        return self._tokens(rank)[entry]
 
     def _compared_with(self, rank: int, like: int) -> FirstDeviation | None:
         (mine, own), (theirs, others) = self._from_a_common_call(rank, like)
