@@ -68,15 +68,17 @@ def is_terminal(*, err: bool = False) -> bool:
 
 
 def markdown(page: str) -> None:
-    """Write a page of ours: as it looks where stdout is a terminal, else as it is."""
+    """Write a page of a finding: as it looks where stdout is a terminal, else as plain text."""
+    from ddpdoctor.render.finding_page import as_plain_text, in_readers_order
+
     if not is_terminal():
-        show(page)
+        show(as_plain_text(page))
         return
     from rich.markdown import Markdown
 
     from ddpdoctor.render.console import new_console
 
-    new_console().print(Markdown(quoted_block(page)))
+    new_console().print(Markdown(quoted_block(in_readers_order(page))))
 
 
 def raw(text: str) -> None:

@@ -97,7 +97,7 @@ def test_explain_takes_a_code_in_any_case_or_a_name() -> None:
     rule = all_rules()[0]
     pages = {ddpdoctor("explain", word).stdout for word in (rule.code, rule.code.lower(), rule.name)}
     assert len(pages) == 1
-    assert pages.pop().startswith(f"# {rule.code} {rule.name}\n")
+    assert pages.pop().startswith(f"{rule.code} {rule.name}\n")
 
 
 def test_the_catalogue_for_people_and_machines() -> None:
