@@ -20,7 +20,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="the dumps show one operation with different dtypes",
     remedy="cast to one dtype on every rank before the call; results of this call are wrong on all ranks",
-    explains=("DDP307", "DDP312", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP306", "DDP307", "DDP312", "DDP314", "DDP318", "DDP408"),
 )
 
 

@@ -447,7 +447,7 @@ def spoken(condition: Condition, file: str) -> str:
         return f"inside `{condition.test}` {where}"
     if condition.asks:
         return f"with `{condition.test}` {where}"
-    return f"inside `if {condition.test}` {where}" if condition.holds else f"not `if {condition.test}` {where}"
+    return f"inside `if {condition.test}` {where}" if condition.holds else f"outside `if {condition.test}` {where}"
 
 
 def _both(here: Frame, there: Frame, code: SourceCode | None) -> tuple[CodePlace, CodePlace] | None:

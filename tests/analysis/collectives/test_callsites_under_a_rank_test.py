@@ -222,9 +222,9 @@ def test_decorators_and_blocks_for_one_rank_are_tests_of_the_rank(
     ("statement", "note"),
     [
         ("score = validate() if rank == 0 else 0", "inside `if rank == 0` (train.py:2)"),
-        ("score = 0 if rank else validate()", "not `if rank` (train.py:2)"),
+        ("score = 0 if rank else validate()", "outside `if rank` (train.py:2)"),
         ("rank == 0 and validate()", "inside `if rank == 0` (train.py:2)"),
-        ("rank or validate()", "not `if rank` (train.py:2)"),
+        ("rank or validate()", "outside `if rank` (train.py:2)"),
         ("score = validate() * 100 if rank != 1 else torch.tensor(0.0)", "inside `if rank != 1` (train.py:2)"),
         ("keys = gather(keys) if rank == 0 else keys.repeat(2, 1)", "inside `if rank == 0` (train.py:2)"),
         ("return validate() if rank == 0 else None", "inside `if rank == 0` (train.py:2)"),
@@ -344,7 +344,7 @@ def test_a_continue_under_a_test_of_the_rank_tells_who_passes_over_the_line_behi
     found = compare(one, other, source_of([*one, *other]))
     assert (found.relation, condition_note(found).removeprefix("the others are ")) == (
         relation,
-        "not `if rank == 1` (train.py:5)",
+        "outside `if rank == 1` (train.py:5)",
     )
 
 

@@ -147,7 +147,7 @@ def test_ranks_that_pass_over_a_whole_loop_of_evaluation_are_told_from_those_tha
     training = [STEP] * 4 + [waits(Did("broadcast", sizes=((9,),), line=55))]
     finding = diagnose(flights(evaluating, training, code=code)).findings[0]
     assert (finding.code, finding.ranks) == ("DDP305", (0,))
-    assert "not `if not accelerator.is_main_process` (train.py:90)" in finding.where[0].note
+    assert "outside `if not accelerator.is_main_process` (train.py:90)" in finding.where[0].note
 
 
 STOPS = Jump(line=70, word="break", test="stopper.should_stop(loss)")
