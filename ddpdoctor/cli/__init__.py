@@ -46,6 +46,13 @@ ABOUT_A_PATH = {
     errno.ENOTDIR: "a part of the path is a file",
 }
 """Errors of the operating system about a path that a user gave, and what can be done."""
+PLAIN_WORDS = {
+    "is not a valid integer range.": "is not a whole number.",
+    "is not a valid float range.": "is not a number.",
+    "is not a valid integer.": "is not a whole number.",
+    "is not a valid float.": "is not a number.",
+}
+"""What click says of a value that is no number, and what it means."""
 MOST_SHOWN = 120  # characters of a path in an error
 
 
@@ -102,7 +109,10 @@ def run(arguments: list[str]) -> int:
     except typer.ClickException as error:
         text = io.StringIO()
         error.show(file=text)
-        output.show(text.getvalue(), err=True)
+        message = text.getvalue()
+        for jargon, plain in PLAIN_WORDS.items():
+            message = message.replace(jargon, plain)
+        output.show(message, err=True)
         return 2
     except DdpdoctorError as error:
         output.complain(error.message, error.details, error.hint)

@@ -62,7 +62,8 @@ def watch(
             "--stall-after",
             metavar="SECONDS",
             min=1.0,
-            help="Time without progress that counts as a stall. [default: from the job's step times, at least 30]",
+            help="Time without progress that counts as a stall; up to 120 while a process imports modules. [default: from the "
+            "job's step times, at least 30; 120 before the first step]",
         ),
     ] = None,
     kill_on_hang: Annotated[

@@ -186,3 +186,18 @@ def test_pages_are_found_in_the_installed_package_and_in_the_checkout() -> None:
     checkout = Path(__file__).parents[2] / "docs" / "findings"
     for path in checkout.glob("DDP*.md"):
         assert page_of(path.stem) == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["port", "abc"], "a whole number"),
+        (["watch", "--stall-after", "abc", "--", "true"], "a number"),
+        (["train", "--nproc", "abc"], "a whole number"),
+    ],
+)
+def test_a_value_that_is_no_number_is_called_so(words: list[str], kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words) == 2
+    said = capfd.readouterr().err
+    assert f"'abc' is not {kind}." in said
+    assert "range" not in said
