@@ -29,8 +29,9 @@ TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 class Sample:
     """One look at a process and its children; `ticks` and `io_bytes` count since it began.
 
-    `began` and `seen` are when it began and when it was looked at, in ticks since the host was started. The system call must be
-    looked at before py-spy interrupts it: a sleep that goes on afterwards shows as another call.
+    `reaped` are the ticks of those below it that have ended. `began` and `seen` are when it began and when it was looked at, in ticks
+    since the host was started. The system call must be looked at before py-spy interrupts it: a sleep that goes on afterwards shows
+    as another call.
     """
 
     at: float
@@ -43,6 +44,7 @@ class Sample:
     waits_on: str | None
     kernel_function: str | None
     children: Mapping[int, Sample]
+    reaped: int = 0
 
 
 def sample(pid: int) -> Sample | None:
@@ -67,6 +69,7 @@ def sample(pid: int) -> Sample | None:
         ticks=int(fields[11]) + int(fields[12]),
         io_bytes=_io_bytes(pid),
         children=children,
+        reaped=int(fields[13]) + int(fields[14]),
     )
 
 
@@ -250,8 +253,19 @@ def _ticks(pid: int, after: Sample, earlier: Mapping[int, Sample], since: int) -
     below = sum(_ticks(number, child, earlier, since) for number, child in after.children.items())
     then = earlier.get(pid)
     if then is not None and _same(then, after):
-        return after.ticks - then.ticks + below
-    return (after.ticks if after.began >= since else 0) + below
+        return after.ticks - then.ticks + _reaped_since(then, after) + below
+    return (after.ticks + after.reaped if after.began >= since else 0) + below
+
+
+def _reaped_since(then: Sample, after: Sample) -> int:
+    """What those below a process used between two looks that have ended meanwhile: a build is a row of short programs."""
+    gone = (child for pid, child in then.children.items() if not _same(after.children.get(pid), child))
+    return max(0, after.reaped - then.reaped - sum(map(_used, gone)))
+
+
+def _used(sample: Sample) -> int:
+    """What a process and all below it have used since they began."""
+    return sample.ticks + sample.reaped + sum(map(_used, sample.children.values()))
 
 
 def _kind(pid: int) -> ChildKind:

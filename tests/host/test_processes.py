@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,47 @@ def counterparts(pid: int, call: str) -> tuple[Counterpart, ...]:
         assert time.monotonic() < end, before
         time.sleep(0.05)
     return processes.state_between(pid, before, before).counterparts
+
+
+def looked(
+    ticks: int, *, reaped: int = 0, began: int = 0, children: Mapping[int, processes.Sample] = {}
+) -> processes.Sample:
+    """One look; the seconds and ticks are those of the looks in `used`."""
+    return processes.Sample(
+        at=0.0,
+        began=began,
+        seen=10,
+        state="S",
+        ticks=ticks,
+        io_bytes=0,
+        system_call=None,
+        waits_on=None,
+        kernel_function=None,
+        children=children,
+        reaped=reaped,
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "share"),
+    [
+        pytest.param(looked(1), looked(1, reaped=50), 0.5, id="two compilers began and ended"),
+        pytest.param(
+            looked(1, children={8: looked(900)}), looked(1, reaped=950), 0.5, id="one that ended had worked before"
+        ),
+        pytest.param(looked(1, reaped=700), looked(1, reaped=700), 0.0, id="all had ended before the first look"),
+        pytest.param(
+            looked(1, children={8: looked(900)}), looked(1, reaped=900), 0.0, id="one ended without more work"
+        ),
+    ],
+)
+def test_programs_that_end_between_two_looks_count_for_the_one_that_waits_for_them(
+    then: processes.Sample, now: processes.Sample, share: float
+) -> None:
+    before = looked(0, children={7: then})
+    after = replace(looked(0, children={7: now}), at=100 / processes.CLOCK_TICKS)
+    (child,) = processes.state_between(NO_PROCESS, before, after).children
+    assert child.cpu_share == pytest.approx(share)
 
 
 def test_what_a_process_uses_includes_those_below_it() -> None:
