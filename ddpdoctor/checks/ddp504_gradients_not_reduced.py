@@ -9,7 +9,7 @@ from ddpdoctor.analysis.replicas.divergence import Divergences, GradientsNotRedu
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.divergence import finding, some_of
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP504",
@@ -68,9 +68,10 @@ NOTES = {
 def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding]:
     """The first step whose gradients are the ranks' own, with the lines that decide so where a forward ran under no_sync."""
     for found in divergences.of(GradientsNotReduced):
+        on = "" if len(found.ranks) == divergences.world_size else f" on {group_ranks(found.ranks)}"
         message = (
             f"from step {found.step} of {divergences.steps} on, {some_of(found.tensors, found.total, 'parameters')} keep their "
-            f"local gradients: {WHY[found.cause]}"
+            f"local gradients{on}: {WHY[found.cause]}"
         )
         plain = finding(
             RULE, found, message, tensors=found.tensors, cause=found.cause.value, note=NOTES[found.cause],

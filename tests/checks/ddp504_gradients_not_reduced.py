@@ -19,8 +19,8 @@ UNDER_NO_SYNC = GradientsNotReduced(step=0, ranks=(0, 1), tensors=("a",), total=
 SICK = (
     Sick(  # the line that switches the reduction off is not that of the forward
         evidence=job(Divergences(steps=40, world_size=4, found=(UNDER_NO_SYNC,)), SWITCH),
-        says="from step 0 of 40 on, 1 of 1 parameters (a) keep their local gradients: the forward ran under no_sync, "
-        "or with require_backward_grad_sync off, so the backward did not reduce",
+        says="from step 0 of 40 on, 1 of 1 parameters (a) keep their local gradients on ranks 0-1: the forward ran "
+        "under no_sync, or with require_backward_grad_sync off, so the backward did not reduce",
         ranks=(0, 1),
         where=("train.py:7 main",),
         measured={"step": 0, "tensors": ["a"], "cause": "no_sync"},

@@ -58,9 +58,10 @@ def gradient_divergences(
         tensors = tuple(members)
         match happened:
             case NotReducedCause():
-                lines = _lines(members[0], happened, seen)
+                ranks = _kept_by(happened, seen)
+                lines = _lines(members[0], happened, {rank: seen[rank] for rank in ranks})
                 yield GradientsNotReduced(
-                    step=step, ranks=everybody, tensors=tensors, total=total, cause=happened, lines=lines
+                    step=step, ranks=ranks, tensors=tensors, total=total, cause=happened, lines=lines
                 )
             case _Happened.OUTSIDE:
                 lines = _lines(members[0], None, seen)
@@ -166,11 +167,17 @@ def _cause(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen
         return NotReducedCause.NO_MODEL
     if all(model_prefix(name) in one.bypassed for one in seen.values()):
         return NotReducedCause.BYPASSED
-    if all(one.synchronised is False for one in seen.values()):
+    if any(one.synchronised is False for one in seen.values()):
         return NotReducedCause.NO_SYNC
     if all(g.count > one.wrapped for g, one in zip(gradients, seen.values(), strict=False)):
         return NotReducedCause.AGAIN
     return NotReducedCause.UNFINISHED
+
+
+def _kept_by(cause: NotReducedCause, seen: Mapping[int, StepSeen]) -> tuple[int, ...]:
+    """The ranks that let DDP not reduce gradients: those whose forward ran under `no_sync`, where that is the cause; else all."""
+    under_no_sync = cause is NotReducedCause.NO_SYNC
+    return tuple(sorted(rank for rank, one in seen.items() if not under_no_sync or one.synchronised is False))
 
 
 def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:

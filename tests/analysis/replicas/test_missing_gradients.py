@@ -48,5 +48,17 @@ def test_a_clipped_gradient_of_a_step_in_no_sync_is_not_dropped() -> None:
     assert (found[0].code, found[0].measured["cause"]) == ("DDP504", "no_sync")
 
 
+def test_a_rank_whose_last_forward_ran_under_no_sync_is_named_alone() -> None:
+    alone = {
+        "w": replace(REDUCED, digest="own", reduced=0.3, local=0.3),
+        "v": replace(OTHER, digest="its", reduced=4.0, local=4.0),
+    }
+    sick = [replace(one, gradients=alone, synchronised=False) for one in one_step("bad", "w", "v")]
+    others = [replace(one, synchronised=True) for one in one_step("a0", "w", "v")]
+    first = diagnose(all_with(sick, others)).findings[0]
+    assert (first.code, first.ranks, first.measured["cause"]) == ("DDP504", (1,), "no_sync")
+    assert "keep their local gradients on rank 1" in first.message
+
+
 def test_the_same_parameters_on_all_ranks_are_healthy() -> None:
     assert not diagnose(all_with(one_step("a0", "w"), one_step("a0", "w"))).findings
