@@ -28,6 +28,7 @@ from ddpdoctor.source.framework_hooks import FrameworkHooks
 from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.lengths import is_even
+from ddpdoctor.source.listed_functions import functions_of_each
 from ddpdoctor.source.listed_objects import methods_of_each
 from ddpdoctor.source.object_attributes import named_object
 from ddpdoctor.source.origins import At
@@ -148,6 +149,7 @@ class FunctionFacts:
             and what.target is None
             and not self._may_answer(raw)
             and not self._handed_on(raw, scope)
+            and not self._is_of_list(raw, at)
             and not _is_work_in_a_branch(raw)
         ):
             return None
@@ -182,12 +184,23 @@ class FunctionFacts:
 
     def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
         """The calls that a call stands for: one for each object of a list, where the ranks put it there."""
-        found = list(methods_of_each(self.values, raw.node, At(scope, raw.order, raw.block))) if call.target else []
+        at = At(scope, raw.order, raw.block)
+        found = list(methods_of_each(self.values, raw.node, at)) if call.target or self._is_of_list(raw, at) else []
+        functions = [] if call.target or call.does or found else list(functions_of_each(self.values, raw.node, at))
         for method, put in found:
             guards = (each for each in self.guards.around(put.block, put.order, put.scope) if each.form != "main")
             yield replace(call, target=method.id, guards=(*guards, *call.guards))
-        if not found:
+        for function in functions:
+            yield replace(call, target=function.id)
+        if not found and not functions:
             yield call
+
+    def _is_of_list(self, raw: RawCall, at: At) -> bool:
+        """Whether a call is one of a loop's variable, or of a method that `getattr` takes of it, and the list is known."""
+        func = raw.node.func
+        if isinstance(func, ast.Call):
+            return next(methods_of_each(self.values, raw.node, at), None) is not None
+        return isinstance(func, ast.Name) and next(functions_of_each(self.values, raw.node, at), None) is not None
 
     def _may_answer(self, raw: RawCall) -> bool:
         """Whether a method of an unknown object, in a branch, may be one of the program's own."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_named
+from ddpdoctor.source.listed_functions import method_asked_for
 from ddpdoctor.source.origins import At, without_context
 from ddpdoctor.source.parameters import given_to, position_of, ways_into
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
@@ -251,8 +252,8 @@ class ListedObjects:
 
 def methods_of_each(values: Values, node: ast.Call, at: At) -> Iterator[tuple[Scope, At]]:
     """The methods that a call of a loop's variable stands for, and where the object of each is put into the list."""
-    func = node.func
-    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
+    func = method_asked_for(values, node, at)
+    if func is None or not isinstance(func.value, ast.Name):
         return
     loops = [one for one in at.scope.definitions.get(func.value.id, ()) if one.form == "for"]
     held = (
