@@ -40,7 +40,7 @@ SICK = (
         evidence=found(
             GradientsNotReduced(step=0, ranks=(0, 1), tensors=("a",), total=1, cause=NotReducedCause.BYPASSED)
         ),
-        says="from step 0 of 40 on, 1 of 1 parameters (a) keep their local gradients: "
+        says="from step 0 of 40 on, 1 of 1 parameters (a) keep their local gradients on ranks 0-1: "
         "the model inside the wrapper was called, so DDP did not see the forward",
         ranks=(0, 1),
         measured={"step": 0, "tensors": ["a"], "cause": "bypassed"},
