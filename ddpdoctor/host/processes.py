@@ -29,9 +29,9 @@ TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 class Sample:
     """One look at a process and its children; `ticks` and `io_bytes` count since it began.
 
-    `reaped` are the ticks of those below it that have ended. `began` and `seen` are when it began and when it was looked at, in ticks
-    since the host was started. The system call must be looked at before py-spy interrupts it: a sleep that goes on afterwards shows
-    as another call.
+    `reaped` are the ticks of those below it that have ended. `began` and `seen` are when it began and when it was looked at,
+    in ticks since the host was started. The system call must be looked at before py-spy interrupts it: a sleep that goes on
+    afterwards shows as another call.
     """
 
     at: float
