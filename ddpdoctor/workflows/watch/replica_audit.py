@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ddpdoctor.agent import gave_up
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING
-from ddpdoctor.agent.inside.schema.training_trace import Probe, Step, segment_name
+from ddpdoctor.agent.inside.schema.training_trace import (
+    Probe,
+    Step,
+    UnwrappedModel,
+    UnwrappedModels,
+    UnwrappedUse,
+    segment_name,
+)
 from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE, RECOMPUTE
 from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
@@ -32,9 +40,15 @@ FIRST_JUDGEMENT_SECONDS = 60.0  # of audited steps, before all rules are asked a
 LATER = 4.0  # times as many seconds until they are asked again
 MOST_BYTES = 1 << 24  # of one rank's trace that one poll reads
 
-StepKey: TypeAlias = tuple[int, int, int]
-_STEP, _PROBE = (f'["{kind.__name__}"'.encode() for kind in (Step, Probe))
+QUESTION_SECONDS = 3.0  # at least, between two questions whether buffers or unwrapped models may differ
+MOST_OPEN = 1000  # steps that one rank has yet to write; a rank that gave up never writes them
+
+Record: TypeAlias = Step | Probe | UnwrappedModels | UnwrappedUse
+StepKey: TypeAlias = tuple[int, int, int, int]
+Compared: TypeAlias = tuple[tuple[str, ...], Mapping[str, str]]  # what must be equal, and what rules judge, by name
+_KINDS = {f'["{kind.__name__}"'.encode(): kind for kind in (Step, Probe, UnwrappedModels, UnwrappedUse)}
 _OF_PROBES = -1  # in the place of `since` in the key of a probe: it comes before the steps of the same forward
+_MODEL = "model "  # what the names of unwrapped models begin with here, beside those of buffers
 
 
 def audit_environment(every: int, probe_every: int = 0, *, recompute: bool = False) -> dict[str, str]:
@@ -57,7 +71,8 @@ class ReplicaAudit:
 
     A step at which weights differ, a probe with other outputs, and now and then any step, is a reason to ask the rules about
     replicas. They are asked about what the ranks have kept of their traces: while weights are equal, in a process of its own,
-    whose memory ends with it.
+    whose memory ends with it. Buffers and models beside the wrapped ones may differ by design: that they part is a reason to
+    ask there, and so is that a model which differs is used.
     """
 
     directory: Path
@@ -69,8 +84,13 @@ class ReplicaAudit:
     last: int = 0
     """The number of the last of these steps, from 1."""
     _traces: dict[int, _Trace] = field(default_factory=dict)
-    _open: dict[StepKey, dict[int, tuple[str, ...]]] = field(default_factory=dict)
+    _open: dict[StepKey, dict[int, Compared]] = field(default_factory=dict)
     _differ: bool = False
+    _apart: set[str] = field(default_factory=set)  # the buffers and unwrapped models that differ
+    _used: set[str] = field(default_factory=set)  # the unwrapped models that were called since the last poll
+    _reasons: Counter[str] = field(default_factory=Counter)  # how often each of them was a reason to ask
+    _is_asked: bool = False
+    _next_question: float = 0.0
     _began: float | None = None
     _next_poll: float = 0.0
     _next_judgement: float = FIRST_JUDGEMENT_SECONDS
@@ -96,6 +116,9 @@ class ReplicaAudit:
         if elapsed >= self._next_judgement:
             self._next_judgement = LATER * elapsed
             self._judging.start(str(self.directory))
+        elif self._is_asked and elapsed >= self._next_question and not self._judging.is_running:
+            self._is_asked, self._next_question = False, elapsed + QUESTION_SECONDS
+            self._judging.start(str(self.directory))
         return self.judge() if self._judging.needs_a_look() else None
 
     def in_words(self, ranks: Sequence[RankProcess]) -> str:
@@ -120,7 +143,7 @@ class ReplicaAudit:
             return ()
 
     def judge(self) -> Evidence | None:
-        """What the ranks have kept, if a rule about replicas finds something in it now; else None. Information is nothing yet."""
+        """What the ranks have kept, if a rule about replicas finds more than information in it now; else None."""
         evidence = Evidence(ranks=self.facts(), about_job=True)
         found = [one.severity for one in diagnose(evidence).findings if one.code.startswith(FAMILY)]
         self.diverged = any(severity is not Severity.INFO for severity in found)
@@ -132,22 +155,41 @@ class ReplicaAudit:
         for agent in ranks:
             trace = self._traces.setdefault(agent.pid, _Trace(self.directory, agent.pid))
             for record in trace.new_records():
-                self._compare(agent.rank, record, len(ranks))
+                if isinstance(record, UnwrappedUse):
+                    self._used |= {_MODEL + record.name} if record.how == "forward" else set()
+                else:
+                    self._compare(agent.rank, record, len(ranks))
         self._forget_passed({agent.pid for agent in ranks})
+        self._ask_about(self._used & self._apart)
+        self._used.clear()
 
-    def _compare(self, rank: int, record: Step | Probe, ranks: int) -> None:
+    def _compare(self, rank: int, record: Step | Probe | UnwrappedModels, ranks: int) -> None:
         key = _key(record)
         seen = self._open.setdefault(key, {})
         if isinstance(record, Step):
-            seen[rank] = record.weights, record.after
+            seen[rank] = (record.weights, record.after), record.buffers
+        elif isinstance(record, UnwrappedModels):
+            seen[rank] = (), {_MODEL + model.name: model.digest for model in map(_model, record.models)}
         else:
-            seen[rank] = record.outputs, record.again
+            seen[rank] = (record.outputs, record.again), {}
             self._differ |= record.outputs != record.again
         if len(seen) == ranks:
             if isinstance(record, Step):
                 self.compared, self.last = self.compared + 1, max(self.last, record.step + 1)
-            self._differ |= len({*seen.values()}) > 1
+            self._differ |= len({alike for alike, _ in seen.values()}) > 1
+            self._compare_by_name([by_name for _, by_name in seen.values()])
             del self._open[key]
+
+    def _compare_by_name(self, of_ranks: Sequence[Mapping[str, str]]) -> None:
+        names = set(of_ranks[0]).intersection(*of_ranks[1:])
+        differ = {name for name in names if len({mine[name] for mine in of_ranks}) > 1}
+        self._ask_about(differ - self._apart)
+        self._apart = (self._apart - names) | differ
+
+    def _ask_about(self, names: set[str]) -> None:
+        """Ask the rules soon: at the first, second, fourth time for each name, and so on, as it may differ by design."""
+        self._reasons.update(names)
+        self._is_asked |= any(self._reasons[name].bit_count() == 1 for name in names)
 
     def _forget_passed(self, pids: set[int]) -> None:
         """Forget the steps that some rank did not audit: it has written down a later one."""
@@ -155,12 +197,22 @@ class ReplicaAudit:
         passed = min((key for key in latest if key is not None), default=None) if None not in latest else None
         if passed is not None:
             self._open = {key: seen for key, seen in self._open.items() if key > passed}
+        if len(self._open) > MOST_OPEN:
+            self._open = {key: self._open[key] for key in sorted(self._open)[-MOST_OPEN:]}
 
 
-def _key(record: Step | Probe) -> StepKey:
-    if isinstance(record, Step):
-        return record.forwards, record.since, record.beside
-    return record.forwards, _OF_PROBES, 0
+def _key(record: Step | Probe | UnwrappedModels) -> StepKey:
+    match record:
+        case Step():
+            return record.forwards, record.since, record.beside, 0
+        case UnwrappedModels():  # written after the step
+            return record.forwards, record.since, record.beside, 1
+        case _:
+            return record.forwards, _OF_PROBES, 0, 0
+
+
+def _model(written: Sequence[Any]) -> UnwrappedModel:
+    return UnwrappedModel(*written)
 
 
 @dataclass(slots=True)
@@ -174,8 +226,8 @@ class _Trace:
     _segment: int = 0
     _offset: int = 0
 
-    def new_records(self) -> Iterator[Step | Probe]:
-        """The audited steps and probes that were written since the last call."""
+    def new_records(self) -> Iterator[Record]:
+        """The audited steps, probes, and models beside the wrapped ones that were written since the last call."""
         if not self._file(self._segment).exists():  # the rank has written more than two segments since
             left = segments_of(self.directory, self.pid)
             if not left:
@@ -188,7 +240,7 @@ class _Trace:
             yield from self._rest_of_segment()  # what was written between the two looks
             self._segment, self._offset = self._segment + 1, 0
 
-    def _rest_of_segment(self) -> Iterator[Step | Probe]:
+    def _rest_of_segment(self) -> Iterator[Record]:
         try:
             with self._file(self._segment).open("rb") as file:
                 file.seek(self._offset)
@@ -198,14 +250,18 @@ class _Trace:
         data = data[: data.rfind(b"\n") + 1]
         self._offset += len(data)
         for line in data.splitlines():
-            kind = Step if line.startswith(_STEP) else Probe if line.startswith(_PROBE) else None
-            if kind is not None:
-                try:
-                    record = kind(*json.loads(line)[1])
-                    self.latest = _key(record)
-                except (ValueError, TypeError, LookupError):
+            kind = _KINDS.get(line.partition(b",")[0])
+            if kind is None:
+                continue
+            try:
+                record = kind(*json.loads(line)[1])
+                if isinstance(record, UnwrappedModels) and record.phase != "step":
                     continue
-                yield record
+                if not isinstance(record, UnwrappedUse):
+                    self.latest = _key(record)
+            except (ValueError, TypeError, LookupError):
+                continue
+            yield record
 
     def _file(self, segment: int) -> Path:
         return self.directory / f"{self.pid}.{segment_name(segment)}"

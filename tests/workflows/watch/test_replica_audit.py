@@ -92,16 +92,54 @@ def test_now_and_then_another_process_asks_the_rules_although_the_weights_are_eq
     assert codes == ([] if rate == "0.1" else ["DDP506"])
 
 
-@pytest.mark.parametrize("called", [True, False], ids=["sick", "only to save it"])
-def test_information_is_no_divergence(called: bool, ranks: list[TracedRank], tmp_path: Path) -> None:
+def judged(audit: ReplicaAudit, ranks: list[TracedRank]) -> list[str]:
+    """The codes that are told after a look at `ranks`."""
+    with closing(audit):
+        found = audit.look([rank.process for rank in ranks])
+        until = time.monotonic() + DEADLINE_SECONDS
+        while found is None and audit._judging.is_running and time.monotonic() < until:
+            time.sleep(0.05)
+            found = audit.look([rank.process for rank in ranks])
+    return [finding.code for finding in diagnose(found).findings] if found is not None else []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("other", "codes"), [("b" * 16, ["DDP508"]), ("a" * 16, [])], ids=["sick", "healthy"])
+def test_buffers_that_part_are_told_although_the_weights_are_equal(
+    other: str, codes: list[str], ranks: list[TracedRank], tmp_path: Path
+) -> None:
+    for number in range(4):
+        ranks[0].step(number, buffers={"mean": "a" * 16})
+        ranks[1].step(number, buffers={"mean": other if number > 1 else "a" * 16})
+    assert judged(ReplicaAudit(tmp_path), ranks) == codes
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("still", "called", "codes"),
+    [(True, True, ["DDP528"]), (True, False, []), (False, True, [])],
+    ids=["sick", "only to save it", "healthy"],
+)
+def test_an_average_that_parts_is_told_where_ranks_use_it(
+    still: bool, called: bool, codes: list[str], ranks: list[TracedRank], tmp_path: Path
+) -> None:
     for number in range(4):
         for rank in ranks:
             rank.step(number)
-            kept = rank is ranks[1] and number > 1
+            kept = still and rank is ranks[1] and number > 1
             rank.average(number, f"{1 if kept else number:016x}", called=called)
+    assert judged(ReplicaAudit(tmp_path), ranks) == codes
+
+
+def test_what_parts_each_time_anew_is_a_reason_to_ask_less_and_less_often(tmp_path: Path) -> None:
     audit = ReplicaAudit(tmp_path)
-    found = audit.judge()
-    assert (found is not None) == audit.diverged == called
+    asked = 0
+    for _ in range(1000):
+        audit._compare_by_name([{"mean": "a"}, {"mean": "b"}])
+        audit._compare_by_name([{"mean": "a"}, {"mean": "a"}])
+        asked += audit._is_asked
+        audit._is_asked = False
+    assert asked == 10
 
 
 def test_at_how_many_steps_replicas_were_compared(ranks: list[TracedRank], tmp_path: Path) -> None:
@@ -114,9 +152,10 @@ def test_at_how_many_steps_replicas_were_compared(ranks: list[TracedRank], tmp_p
     assert audit.in_words(processes) == "replicas compared at 6 steps"
     assert not audit.in_words(processes[:1])
     ranks[1].leave()
-    for number in range(6, 20):
+    for number in range(6, 3000):
         ranks[0].step(number)
     assert audit.in_words(processes) == "replicas compared at 6 steps, not after step 6"
+    assert len(audit._open) <= replica_audit.MOST_OPEN
 
 
 @pytest.mark.timeout(120)
