@@ -1,5 +1,6 @@
 """A rank past its loop, or gone with exit code 0, while others are in the next step; ranks that end together."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ddpdoctor.evidence import Evidence
@@ -59,10 +60,10 @@ def mixed_up(first: CollectiveCalls, *others: CollectiveCalls, code: SourceCode 
 EPOCHS = Loop(line=98, head="for epoch in range(epochs)")
 
 
-def apart(rank0: int, rank1: int) -> Evidence:
+def apart(rank0: int, rank1: int, *, further: Sequence[int] = ()) -> Evidence:
     """Rank 1 stands behind the loop over two batches, in a test that is not of the rank; rank 0 in it, in a call of a framework.
 
-    A pass has these numbers of batches on them.
+    A pass has these numbers of batches on them. Rank 0 has drawn the batches `further`, too.
     """
     tensor = Condition(line=96, test="isinstance(x, Tensor)", branch=0)
     return flights(
@@ -74,7 +75,7 @@ def apart(rank0: int, rank1: int) -> Evidence:
             CodePlace(file=TRAIN, line=97, function="evaluate", conditions=(tensor,)),
             *(CodePlace(file=TRAIN, line=line, function="main", loops=(EPOCHS,)) for line in (100, 101)),
         ),
-        facts={0: (drew(1, 2, of=rank0),), 1: (drew(1, 2, of=rank1),)},
+        facts={0: (drew(1, 2, *further, of=rank0),), 1: (drew(1, 2, of=rank1),)},
     )
 
 
@@ -172,6 +173,17 @@ SICK = (
         evidence=apart(8, 2),  # the one has no further batch, and the other has not drawn its next yet
         says="rank 1 left its loop and waits in barrier #2 while rank 0 waits in broadcast #2",
         ranks=(0, 1),
+        where=(
+            "rank 1 /home/me/job/train.py:55 train_step",
+            "rank 1 /home/me/job/train.py:97 evaluate",
+            "rank 0 /home/me/job/train.py:62 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"1": 2, "0": 2}, "steps": {}},
+    ),
+    Sick(
+        evidence=apart(8, 8, further=[3]),  # the one has drawn a further batch, which the other had, too
+        says="rank 1 left its loop and waits in barrier #2 while rank 0 waits in broadcast #2",
+        ranks=(1,),
         where=(
             "rank 1 /home/me/job/train.py:55 train_step",
             "rank 1 /home/me/job/train.py:97 evaluate",

@@ -157,10 +157,10 @@ def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) ->
 
 
 def _others_go_on(last: LoopDeparture, desync: Desync, code: SourceCode | None) -> bool:
-    """Whether all ranks with more batches stand in the loop over them: then those with fewer are past it, wherever they are."""
+    """Whether all ranks that drew more batches stand in the loop over them: then the others are past it, wherever they are."""
     sides = {frozenset(desync.minority), frozenset(desync.majority)}
     return (
-        last.how is How.SHORT
+        last.how in (How.SHORT, How.LEFT)
         and sides == {frozenset(last.ranks), frozenset(last.others)}
         and all(rank in desync.issued and is_in(last.loop, desync.issued[rank].program, code) for rank in last.others)
     )

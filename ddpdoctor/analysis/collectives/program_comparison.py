@@ -238,21 +238,6 @@ class ProgramComparison:
                 return found
         return None
 
-    def passed_over(self, rank: int, entry: int) -> int | None:
-        """The call, as `token` has it, that the rank always made before this one and left out now; None where there is none.
-
-        Its own calls tell that: this one always followed the call that it left out, which always followed the ones before.
-        """
-        calls = self._tokens(rank)
-        usual = usually_next(calls[:entry])
-        if usual is None or usual == calls[entry]:
-            return None
-        return usual if usually_next([*calls[:entry], usual]) == calls[entry] else None
-
-    def token(self, rank: int, entry: int) -> int:
-        """What the rank called, as a number that means the same on every rank."""
-        return self._tokens(rank)[entry]
-
     def _compared_with(self, rank: int, like: int) -> FirstDeviation | None:
         (mine, own), (theirs, others) = self._from_a_common_call(rank, like)
         at = first_difference(mine, theirs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import combinations, islice
+from itertools import combinations
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
@@ -367,13 +367,7 @@ class _Graph:
                 return self._towards(Reason.LEFT_OUT if fewer else Reason.EXTRA, deviating, operations=(operation,))
         if found.reason is not Reason.CYCLE:
             return found
-        return (
-            self._exchanged(found)
-            or self._met_later(found)
-            or self._unusual(found)
-            or self._passed_over(found)
-            or found
-        )
+        return self._exchanged(found) or self._met_later(found) or self._unusual(found) or found
 
     def _exchanged(self, found: WaitForGraph) -> WaitForGraph | None:
         """The same with the ranks that made two of these calls in another order than ranks with their part made them."""
@@ -445,23 +439,6 @@ class _Graph:
             replaced = {rank for rank in operation.waiting if rank in unusual and _replaces(operation, unusual[rank])}
             if replaced:
                 return self._towards(Reason.LEFT_OUT, replaced, operations=(operation,))
-        return None
-
-    def _passed_over(self, found: WaitForGraph) -> WaitForGraph | None:
-        """The minority that left out a call that others wait in, and that they themselves had always made at this point."""
-        entries = {
-            rank: oldest.waiting[rank].entry for rank in found.ranks if (oldest := self._outstanding.oldest(rank))
-        }
-        passed = {
-            rank: self._programs.passed_over(rank, entry) for rank, entry in islice(entries.items(), MOST_COMPARED)
-        }
-        if 2 * sum(one is not None for one in passed.values()) > len(found.ranks):
-            return None
-        for operation in found.operations:
-            called = {self._programs.token(rank, issued.entry) for rank, issued in operation.waiting.items()}
-            lacking = {rank for rank in operation.absent if passed.get(rank) in called}
-            if lacking:
-                return self._towards(Reason.LEFT_OUT, lacking, operations=(operation,))
         return None
 
     def _final_of(self, component: Collection[int]) -> _Final | None:
