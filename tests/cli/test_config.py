@@ -73,7 +73,7 @@ def test_a_command_runs_with_what_is_set_and_the_command_line_comes_first(
         ("[tool.ddpdoctor.watch]\nstal-after = 1\n", "there is no `stal-after`\n  did you mean `stall-after`?"),
         ("[tool.ddpdoctor]\nno-such = 1\n", "there is no `no-such`"),
         ("[tool.ddpdoctor.wach]\nquiet = true\n", "there is no `wach`\n  did you mean `watch`?"),
-        ("[tool.ddpdoctor.watch]\nstall-after = 'x'\n", "'x' is not a valid float"),
+        ("[tool.ddpdoctor.watch]\nstall-after = 'x'\n", "'x' is not a number"),
         ("[tool.ddpdoctor\n", "cannot be read"),
     ],
 )

@@ -79,7 +79,7 @@ def test_stdin_output_and_exit_code_are_the_jobs_own() -> None:
     ended = watch("--", "sh", "-c", "cat; echo to stderr >&2; exit 7", stdin="from stdin\n")
     assert (ended.returncode, ended.stdout) == (7, "from stdin\n")
     assert ended.stderr.startswith("to stderr\n")
-    assert "no process of the job called init_process_group" in ended.stderr
+    assert "no process that ddpdoctor sees called init_process_group" in ended.stderr
 
 
 def test_a_job_that_a_signal_ends_gives_128_and_the_signal() -> None:
