@@ -79,7 +79,7 @@ def test_a_command_runs_with_what_is_set_and_the_command_line_comes_first(
 )
 def test_a_mistake_in_the_file_is_told(text: str, said: str, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     project.write_text(text)
-    arguments = ["watch", "--", "true"] if "float" in said else ["config"]
+    arguments = ["watch", "--", "true"] if "number" in said else ["config"]
     assert cli.run(arguments) == 2
     assert said in capfd.readouterr().err
 
