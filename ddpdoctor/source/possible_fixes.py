@@ -10,7 +10,7 @@ from ddpdoctor.model import Edit, Fix
 from ddpdoctor.source.fix_conditions import called, called_by, initialised, lines_of, name_of_distributed
 from ddpdoctor.source.fixes import fixed
 
-_COMPOUND = re.compile(r"\s{0,400}(?:if|elif|else|for|while|with|try|except|finally|async|def|class|match|case)\b[^=]")
+_COMPOUND = re.compile(r"(?:if|elif|else|for|while|with|try|except|finally|async|def|class|match|case)\b[^=]")
 
 
 def possible(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
@@ -61,7 +61,7 @@ def _has_room(node: ast.AST, fix: Fix, text: str) -> bool:
     before = "".join(lines[: node.lineno - 1])
     return (
         bool(indent and name_of_distributed(text))
-        and not _COMPOUND.match(first)
+        and not _COMPOUND.match(first.lstrip())
         and lines[(node.end_lineno or 0) - 1].endswith(("\n", "\r"))
         and initialised(before, indent)
     )

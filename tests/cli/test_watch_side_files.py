@@ -38,6 +38,14 @@ if dist.get_rank() == 1:
     raise ValueError("no such class: 7")
 dist.barrier()
 """
+TAKES_THE_FOLDER_AWAY = """
+import os
+import shutil
+
+if os.environ["RANK"] == "1":
+    shutil.rmtree("metrics")
+    open("metrics", "w").close()
+"""
 SAMPLE = re.compile(r'ddpdoctor_[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[0-9][0-9.e+-]*')
 
 
@@ -82,8 +90,10 @@ def test_a_stall_that_ends_is_told_twice_and_measured(tmp_path: Path) -> None:
 
 
 def test_a_command_and_a_file_that_do_not_work_cost_the_job_nothing(tmp_path: Path) -> None:
-    options = ["--on-verdict", "no-such-program --page", "--metrics", "job.py/job.prom"]
-    ended = watch(tmp_path, *options, job=CRASHES)
+    """The folder of the metrics is there when the watch begins, and the job replaces it by a file."""
+    (tmp_path / "metrics").mkdir()
+    options = ["--on-verdict", "no-such-program --page", "--metrics", "metrics/job.prom"]
+    ended = watch(tmp_path, *options, job=TAKES_THE_FOLDER_AWAY + CRASHES)
     assert ended.returncode == 1
     assert "ValueError: no such class: 7" in ended.stderr[ended.stderr.rindex("━━ ddpdoctor watch") :]
     assert "--on-verdict: `no-such-program --page` ended with exit code 127" in ended.stderr
