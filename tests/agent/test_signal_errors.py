@@ -8,14 +8,19 @@ import gc
 import os
 import signal
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import MagicMock, call
 
 import pytest
 import torch
 
+from ddpdoctor.agent.inside import integrity, readable_tensors
+from ddpdoctor.agent.inside.collective_hooks import CollectiveHooks
+from ddpdoctor.agent.inside.dataloader_hooks import LoaderEpoch
 from ddpdoctor.agent.inside.gradients import _Hooks
 from ddpdoctor.agent.inside.overhead_budget import Budget
 from ddpdoctor.agent.inside.rank_process import Rank
@@ -103,6 +108,76 @@ def test_it_leaves_whatever_the_agent_gives_up(rank: Rank) -> None:
     with pytest.raises(OutOfTimeError), job_keeps(Exception):
         interrupt()
     assert not gave_up(rank)
+
+
+@pytest.mark.parametrize("base", [RuntimeError, TypeError, TimeoutError])
+def test_one_of_a_type_that_the_agent_expects_is_not_taken_for_its_own(
+    monkeypatch: pytest.MonkeyPatch, base: type[Exception]
+) -> None:
+    """PyTorch's own handler of SIGCHLD raises a RuntimeError where a worker of a data loader has died."""
+    error = type("OfTheJobError", (base,), {})
+
+    def dies(_number: int, _frame: FrameType | None) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGUSR1, dies)
+    monkeypatch.setattr(integrity, "VERSION", lambda _tensor: interrupt())
+    monkeypatch.setattr(readable_tensors, "_is_in_storage", lambda _tensor: interrupt())
+    epoch = LoaderEpoch(0, None, None, "")
+    epoch.drawn.append(Interrupts())
+    try:
+        for looks in (
+            lambda: integrity.versions([torch.ones(1)]),
+            lambda: readable_tensors.stand_ins([torch.ones(1)]),
+            epoch.consume,
+        ):
+            with pytest.raises(error):
+                looks()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Interrupts(list[int]):
+    """A batch: a signal comes while its indices are read."""
+
+    def __iter__(self) -> Iterator[int]:
+        interrupt()
+        return iter(())
+
+
+def while_handling_an_error(function: Callable[[], object]) -> None:
+    try:
+        int("one")
+    except ValueError:
+        function()
+
+
+def test_a_call_that_an_alarm_keeps_from_being_made_does_not_stay_open(rank: Rank) -> None:
+    """And calls after it are recorded: nothing stays noted as being inside one of ours."""
+    raises_once = signal.signal(signal.SIGUSR1, raises)
+    made: list[str] = []
+    c10d: Any = types.ModuleType("c10d")
+    c10d.all_reduce = lambda tensor, op=None, group=None: made.append("all_reduce")
+    c10d.new_group = lambda ranks=None: made.append("new_group")
+    c10d._get_default_group = lambda: types.SimpleNamespace(group_name="0")
+    hooks = CollectiveHooks(c10d)
+    log: Any = MagicMock()
+    log.rank.is_here.return_value = True
+    log.ring.begin_collective.return_value = 7
+    hooks.log = log
+    hooks._next = lambda _group: 1  # type: ignore[method-assign]
+    hooks._group = lambda *_: 0  # type: ignore[method-assign]
+    log.handling.side_effect = lambda *_: interrupt()
+    try:
+        with pytest.raises(OutOfTimeError):
+            while_handling_an_error(lambda: c10d.all_reduce(torch.ones(1)))
+    finally:
+        signal.signal(signal.SIGUSR1, raises_once)
+    assert not made
+    assert log.ring.end.mock_calls == [call(7)]
+    c10d.all_reduce(torch.ones(1))
+    assert made == ["all_reduce"]
+    assert log.ring.begin_collective.call_count == 2
 
 
 def test_an_error_of_the_agent_or_of_an_object_of_the_job_stays_there(rank: Rank) -> None:

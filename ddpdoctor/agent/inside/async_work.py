@@ -28,7 +28,7 @@ RESULTS_COME_FIRST = frozenset({
 class _Pending:
     """A handle, and what is written down of it should nobody wait for it in time."""
 
-    handle: weakref.ref[Any]
+    handle: weakref.KeyedRef[int, Any]
     op: str
     line: SourceLine | None
     step: int
@@ -42,7 +42,7 @@ class Unwaited:
         self._trace, self._step = trace, step
         self.pending: dict[int, _Pending] = {}
         self._written: set[Any] = set()
-        self._dropped = trace.observing(self._drop)
+        self._gone: list[weakref.KeyedRef[int, Any]] = []  # handles that died, which nobody may have waited for
 
     def install(self, work: Any) -> None:  # noqa: ANN401 - the class of handles
         """See every way of waiting for a handle."""
@@ -67,14 +67,16 @@ class Unwaited:
         """
         if handle is None or not hasattr(handle, "wait") or not is_users(caller):
             return
+        self.tell_gone()
         number = id(handle)
-        self.pending[number] = pending = _Pending(
-            weakref.ref(handle, lambda _: self._dropped(number, pending)), name, user_line(), self._step(),
+        self.pending[number] = _Pending(
+            weakref.KeyedRef(handle, self._gone.append, number), name, user_line(), self._step(),
             frozenset(map(_place, tensors_in(first))) if name in RESULTS_COME_FIRST else frozenset(),
         )  # fmt: skip
 
     def used(self, tensors: Iterable[Tensor], by: str) -> None:
         """The job is about to read `tensors` (in a forward, or a step): tell of a result among them that is not there yet."""
+        self.tell_gone()
         if not self.pending:
             return
         places = {_place(tensor) for tensor in tensors}
@@ -86,10 +88,14 @@ class Unwaited:
     def _waited(self, handle: Any) -> None:  # noqa: ANN401
         self.pending.pop(id(handle), None)
 
-    def _drop(self, number: int, pending: _Pending) -> None:
-        if self.pending.get(number) is pending:
-            del self.pending[number]
-            self._tell(pending, "")
+    def tell_gone(self) -> None:
+        """Tell of handles that have died since, and that nobody had waited for."""
+        while self._gone:
+            handle = self._gone.pop()
+            pending = self.pending.get(handle.key)
+            if pending is not None and pending.handle is handle:
+                del self.pending[handle.key]
+                self._tell(pending, "")
 
     def _tell(self, pending: _Pending, by: str) -> None:
         if (pending.op, pending.line) not in self._written:

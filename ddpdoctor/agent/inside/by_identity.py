@@ -6,6 +6,8 @@ import functools
 import weakref
 from typing import Any, Generic, TypeVar
 
+from .signal_errors import pass_on
+
 T = TypeVar("T")
 
 
@@ -18,28 +20,27 @@ class ByIdentity(Generic[T]):
 
     def __init__(self, *, by_address: bool = False) -> None:
         self._by_address = by_address
-        self._values: dict[int, T] = {}
-        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._held: dict[int, tuple[T, weakref.ref[Any] | None]] = {}
 
     def put(self, one: object, value: T) -> None:
         """Hold `value` for `one`."""
         address = id(one)
-        if address not in self._alive:
+        held = self._held.get(address)
+        alive = held[1] if held is not None else None
+        if alive is None:
             try:
-                self._alive[address] = weakref.ref(one, functools.partial(self._forget, address))
-            except TypeError:  # a list, a class with slots
+                alive = weakref.ref(one, functools.partial(self._held.pop, address))
+            except TypeError as error:  # a list, a class with slots
+                pass_on(error)
                 if not self._by_address:
                     return
-        self._values[address] = value
+        self._held[address] = value, alive
 
     def get(self, one: object) -> T | None:
         """What is held for `one`."""
-        return self._values.get(id(one))
+        held = self._held.get(id(one))
+        return held[0] if held is not None else None
 
     def __len__(self) -> int:
         """How many values are held."""
-        return len(self._values)
-
-    def _forget(self, address: int, _freed: object) -> None:
-        self._alive.pop(address, None)
-        self._values.pop(address, None)
+        return len(self._held)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .call_log import CallLog
 from .schema.call_ring import NO_RANK, NO_SEQ
-from .signal_errors import pass_on
+from .signal_errors import is_the_jobs, pass_on
 
 # Those that reach the process group themselves; *_object collectives are made of them.
 COLLECTIVES = (
@@ -92,19 +92,23 @@ class CollectiveHooks:
                 error = sys.exc_info()[1]
                 if error is not None and numbered:
                     log.handling(str(group.group_name), seq, error)
-            except Exception as failed:
+            except BaseException as failed:
+                if index is not None and is_the_jobs(failed):
+                    log.ring.end(index)  # it is not made
                 pass_on(failed)  # else the call itself says what is wrong with it
-            before = self._number_of(group) if index is not None and not numbered else 0
-            self._inside.add(thread)
+            before: int | None = None
             made: Any = None
             try:
+                if index is not None and not numbered:
+                    before = self._number_of(group)
+                self._inside.add(thread)
                 made = function(*args, **kwargs)
                 return made
             finally:
                 self._inside.discard(thread)
                 if index is not None:
                     log.ring.end(index)
-                    if not numbered:
+                    if before is not None:
                         self._apart_from(group, before, taken)
                     if between_two and made is not None:
                         self._issued_as(made, index)
@@ -115,9 +119,9 @@ class CollectiveHooks:
         """Remember which record a handle belongs to, as long as the handle lives."""
         number = id(work)
         try:
-            self._issued[number] = (weakref.ref(work, lambda _: self._issued.pop(number, None)), index)
-        except TypeError:
-            pass
+            self._issued[number] = (weakref.ref(work, functools.partial(self._issued.pop, number)), index)
+        except TypeError as failed:  # a handle with slots
+            pass_on(failed)
 
     def _observed_wait(self, wait: Callable[..., Any]) -> Callable[..., Any]:
         """`Work.wait`, which shows in the ring that the rank waits for a send or receive that it has issued."""
@@ -168,7 +172,8 @@ class CollectiveHooks:
             return NO_SEQ
         try:
             number: int = group._get_sequence_number_for_group()  # noqa: SLF001 - the only place that tells
-        except RuntimeError:
+        except RuntimeError as failed:
+            pass_on(failed)
             self._uncounted.add(str(group.group_name))
             return NO_SEQ
         return number
@@ -210,12 +215,15 @@ class CollectiveHooks:
                 members = sorted(ranks) if ranks is not None else list(range(log.rank.world_size or 0))
                 asked = log.members(tuple(int(member) for member in members))
                 index = log.ring.begin_new_group(asked, log.place(1))
-            except Exception as failed:
+            except BaseException as failed:
+                if index is not None and is_the_jobs(failed):
+                    log.ring.end(index)  # it is not made
                 pass_on(failed)
-            made = function(ranks, *args, **kwargs)
-            if index is not None:
-                log.ring.end(index)
-            return made
+            try:
+                return function(ranks, *args, **kwargs)
+            finally:
+                if index is not None:
+                    log.ring.end(index)
 
         return new_group
 

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from .by_identity import ByIdentity
 from .sampler_shares import SamplerShares
 from .schema.source_line import SourceLine
 from .schema.training_trace import BatchPosition, Epoch, Share
+from .signal_errors import pass_on
 from .trace_writer import TraceWriter, user_line
 
 MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
@@ -52,7 +52,8 @@ class LoaderEpoch:
                 self.indices.extend(batch)
             else:
                 self.indices.append(batch)  # type: ignore[arg-type]  # or it raises
-        except (TypeError, OverflowError):
+        except (TypeError, OverflowError) as error:
+            pass_on(error)
             self.known = False
 
     def record(self, loader: int, number: int) -> Epoch:
@@ -81,7 +82,7 @@ class Batches:
         self._loaders: ByIdentity[int] = ByIdentity()
         self._digest: Callable[[Any], str] = lambda _: ""  # once torch is there, see `install`
         self._data: dict[int, str] = {}  # by loader: the digest of its data set when it was first iterated over
-        self._epochs: WeakKeyDictionary[Any, LoaderEpoch] = WeakKeyDictionary()
+        self._epochs: ByIdentity[LoaderEpoch] = ByIdentity()
         self._count = 0
         self._open: list[LoaderEpoch] = []
         self._current: LoaderEpoch | None = None  # whose batch the loop received last
@@ -171,7 +172,7 @@ class Batches:
         if early is not None:  # workers are fed before `__iter__` returns
             waiting = getattr(iterator, "_tasks_outstanding", 0)
             epoch.drawn = deque(list(early.drawn)[max(len(early.drawn) - waiting, 0) :])
-        self._epochs[iterator] = epoch
+        self._epochs.put(iterator, epoch)
         self._open.append(epoch)
 
     def _write(self, epoch: LoaderEpoch) -> None:
@@ -181,7 +182,8 @@ class Batches:
     def _drew(self, iterator: Any, index: Any) -> None:  # noqa: ANN401
         epoch = self._epochs.get(iterator)
         if epoch is None:
-            epoch = self._epochs[iterator] = LoaderEpoch(-1, None, None, "")
+            epoch = LoaderEpoch(-1, None, None, "")
+            self._epochs.put(iterator, epoch)
         epoch.drawn.append(index)
 
     def _received(self, iterator: Any) -> None:  # noqa: ANN401

@@ -9,16 +9,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Sequence
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .post_import_hook import after_import
 from .rank_process import Rank
+from .signal_errors import pass_on
 
 if TYPE_CHECKING:
-    from traceback import StackSummary
-
     from .schema.error import Error
     from .schema.source_line import SourceLine
 
@@ -42,7 +41,8 @@ def _write_error(rank: Rank, error: Error) -> None:
 
     try:
         descriptor = os.open(rank.path("error"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
+    except FileExistsError as exists:
+        pass_on(exists)
         return
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(RankFailure(time.time(), error), file)
@@ -54,7 +54,7 @@ def keep_recorder(rank: Rank) -> None:
         from .recorder_socket import recorder_pickle
 
         path = rank.path("recorder")
-        if not os.path.exists(path):
+        if not os.access(path, os.F_OK):
             with open(f"{path}.part", "wb") as file:
                 file.write(recorder_pickle())
             os.rename(f"{path}.part", path)
@@ -70,22 +70,22 @@ def described(error: BaseException, depth: int = 0) -> Error:
     return Error(
         type=type(error).__name__,
         message=str(error)[:MOST_CHARACTERS],
-        stack=_lines(traceback.extract_tb(error.__traceback__)),
+        stack=_lines([*traceback.walk_tb(error.__traceback__)][::-1]),
         cause=described(cause, depth + 1) if cause is not None and depth < MOST_CAUSES else None,
     )
 
 
-def _lines(frames: StackSummary) -> tuple[SourceLine, ...]:
+def _lines(frames: Sequence[tuple[FrameType, int]]) -> tuple[SourceLine, ...]:
+    """Of the innermost of `frames`, which come first. `traceback` would read the source, and take what a handler raises then."""
     from .schema.source_line import SourceLine
 
-    return tuple(
-        SourceLine(
-            os.path.abspath(frame.filename) if os.path.exists(frame.filename) else frame.filename,
-            frame.lineno or 0,
-            frame.name,
-        )
-        for frame in reversed(frames[-MOST_FRAMES:])
-    )
+    codes = [(frame.f_code, line) for frame, line in frames[:MOST_FRAMES]]
+    return tuple(SourceLine(_found(code.co_filename), line or 0, code.co_name) for code, line in codes)
+
+
+def _found(file: str) -> str:
+    """The absolute path of a file that is there."""
+    return os.path.abspath(file) if os.access(file, os.F_OK) else file
 
 
 class ShownErrors:
@@ -104,9 +104,11 @@ class ShownErrors:
             main = threading.current_thread() is threading.main_thread()
             if main and rank.is_here() and not self._inside and getattr(error, "__traceback__", None) is not None:
                 self._inside = True
-                with rank.giving_up("noting an error that the job logs"):
-                    self._last = (time.monotonic(), described(error))
-                self._inside = False
+                try:
+                    with rank.giving_up("noting an error that the job logs"):
+                        self._last = (time.monotonic(), described(error))
+                finally:
+                    self._inside = False
 
         setattr(traceback.TracebackException, "__init__", formatted)  # noqa: B010 - mypy knows it as a method
 
@@ -172,7 +174,7 @@ def _stack_of_the_caller(above: int = 0) -> tuple[SourceLine, ...]:
     """The stack of whoever called the function that asks; `above` is how many more frames are ours."""
     import traceback
 
-    return _lines(traceback.extract_stack(sys._getframe(2 + above)))  # noqa: SLF001
+    return _lines([*traceback.walk_stack(sys._getframe(2 + above))])  # noqa: SLF001
 
 
 def record_uncaught(rank: Rank) -> None:

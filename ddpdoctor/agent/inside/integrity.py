@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from .buffer_writes import VERSION, BufferWrites
 from .ddp_models import Models
 from .schema.training_trace import Integrity, StepVersions
+from .signal_errors import pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
@@ -75,7 +76,8 @@ class IntegrityLog:
         state = [*chain.from_iterable(of_one.values() for of_one in optimizer.state.values())]
         try:
             self._state = sum(map(VERSION, state))
-        except (AttributeError, RuntimeError, TypeError):  # one is no tensor, or of inference mode
+        except (AttributeError, RuntimeError, TypeError) as error:  # one is no tensor, or of inference mode
+            pass_on(error)
             self._state = versions([value for value in state if isinstance(value, Tensor)])
 
     def write(self, counts: StepCounts, beside: int, after: str, *, left_out: bool = False) -> None:
@@ -104,7 +106,8 @@ def versions(tensors: Sequence[Tensor]) -> int:
     """How often operations have written the tensors, all together; those of inference mode are not counted."""
     try:
         return sum(map(VERSION, tensors))
-    except RuntimeError:  # one of inference mode
+    except RuntimeError as error:  # one of inference mode
+        pass_on(error)
         return sum(VERSION(tensor) for tensor in tensors if not tensor.is_inference())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,6 +9,7 @@ from weakref import WeakKeyDictionary
 from torch import nn
 
 from .schema.source_line import SourceLine
+from .signal_errors import job_keeps
 from .trace_writer import TraceWriter, user_line
 
 
@@ -46,7 +46,7 @@ class ModeChanges:
     def changes(self, module: nn.Module, *, evaluates: bool) -> None:
         """The user's code, or a library, changes the mode of `module`."""
         self.count += 1
-        with contextlib.suppress(TypeError):  # a class that compares its modules by value
+        with job_keeps(TypeError):  # a class that compares its modules by value
             self._calls[module] = self.count, user_line() if evaluates else None
 
     def line_of(self, module: nn.Module) -> SourceLine | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import nn
 
+from .signal_errors import pass_on
+
 
 class ParameterListing:
     """Every parameter of a module with its name; the same dict is returned for as long as it holds."""
@@ -39,7 +41,11 @@ class ParameterListing:
         """The children and parameters that are registered in each of the modules, in order."""
         try:
             return _members(self._instances)
-        except (KeyError, TypeError):  # a module of TorchScript has its registries elsewhere, and they are no dicts
+        except (
+            KeyError,
+            TypeError,
+        ) as error:  # a module of TorchScript has its registries elsewhere, and they are no dicts
+            pass_on(error)
             return [
                 member
                 for module in self._modules

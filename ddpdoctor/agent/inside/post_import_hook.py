@@ -8,6 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from .rank_process import Rank
+from .signal_errors import pass_on
 
 Callback = Callable[[ModuleType], None]
 
@@ -64,5 +65,6 @@ class _Waiting:
 
         try:
             loader.exec_module = exec_module  # type: ignore[method-assign]
-        except AttributeError:  # a loader with slots: this job is not observed
+        except AttributeError as error:  # a loader with slots: this job is not observed
+            pass_on(error)
             return

@@ -140,7 +140,8 @@ def _shared(inputs: Any, rank: int, device: torch.device) -> Any:  # noqa: ANN40
         try:
             torch.save(_few(_plain(inputs), inputs), packed)
             data = packed.getvalue()
-        except ValueError:
+        except ValueError as error:
+            pass_on(error)
             data = b""
         store.set(KEY, data if len(data) <= MOST_BYTES else b"")
     store.wait([KEY], timedelta(seconds=STORE_SECONDS))

@@ -68,7 +68,8 @@ def _arguments(signature: inspect.Signature, *args: Any, **kwargs: Any) -> dict[
     """The arguments of a call by name; None where they do not fit the signature, which the call itself reports."""
     try:
         return signature.bind(*args, **kwargs).arguments
-    except TypeError:
+    except TypeError as error:
+        pass_on(error)
         return None
 
 

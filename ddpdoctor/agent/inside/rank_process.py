@@ -79,8 +79,8 @@ class Rank:
             rank = os.environ.get("RANK", "?") if self.number is None else self.number
             with open(self.path("gave-up"), "a", encoding="utf-8") as file:
                 file.write(json.dumps(GaveUp(rank, what, why)) + "\n")
-        except Exception:
-            pass
+        except Exception as error:
+            pass_on(error)
 
 
 def _address(init_method: Any) -> str:  # noqa: ANN401 - what a user passes

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from .signal_errors import pass_on
 from .whose_code import is_programs, is_users
 
 MOST_OBJECTS = 4000  # looked at: 2 to 4 ms
@@ -102,7 +103,8 @@ def instance_dict(value: Any) -> dict[str, Any]:  # noqa: ANN401
     """The attributes of an instance; none where it has no dictionary."""
     try:
         own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    except AttributeError as error:
+        pass_on(error)
         return {}
     return own if type(own) is dict else {}
 

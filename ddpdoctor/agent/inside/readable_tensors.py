@@ -66,7 +66,8 @@ def _is_plain(tensor: Tensor) -> bool:
             and tensor.dtype not in OPAQUE_DTYPES
             and (not tensor.numel() or _is_in_storage(tensor))
         )
-    except (RuntimeError, NotImplementedError):  # one inside a transformation of torch.func has no storage
+    except (RuntimeError, NotImplementedError) as error:  # one inside a transformation of torch.func has no storage
+        pass_on(error)
         return False
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from .freed_memory import return_freed_memory
 from .rank_process import Rank
+from .signal_errors import job_keeps, pass_on
 from .worker_server import SUN_PATH_BYTES
 
 RECORDER = b"recorder\n"
@@ -46,19 +47,20 @@ def _serve(server: socket.socket) -> None:
         try:
             connection, _ = server.accept()
         except OSError as error:
+            pass_on(error)
             if error.errno not in NO_DESCRIPTOR_FREE:  # then the socket is gone
                 return
             time.sleep(ACCEPT_AGAIN_SECONDS)
             continue
         collectives = False
-        with contextlib.suppress(Exception), connection:
+        with job_keeps(Exception), connection:
             connection.settimeout(5)
             asked = connection.recv(64)
             if asked in _ASKED:
                 collectives, stacks = _ASKED[asked]
                 connection.sendall(recorder_pickle(collectives=collectives, stacks=stacks))
         if collectives:  # who asked has its answer by now
-            with contextlib.suppress(Exception):
+            with job_keeps(Exception):
                 return_freed_memory()  # 10 MB, which the allocator would keep for this thread
 
 

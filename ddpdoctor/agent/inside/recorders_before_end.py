@@ -5,7 +5,6 @@ A rank that SIGTERM ends in the middle of a collective can keep nothing itself, 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 from .post_import_hook import after_import
 from .rank_process import Rank
+from .signal_errors import job_keeps
 
 ANSWER_SECONDS = 1.0  # for all ranks together: a thread that can run answers within milliseconds
 MOST_BYTES = 256 << 20
@@ -41,7 +41,7 @@ def keeps_before(rank: Rank, owner: Any, name: str, pid_of: Callable[[Any], int]
     @functools.wraps(original)
     def ends(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         with rank.giving_up("keeping the flight recorders of ranks that are about to be ended"):
-            if os.path.exists(os.path.join(rank.directory, f"{pid_of(self)}.ask")):
+            if os.access(os.path.join(rank.directory, f"{pid_of(self)}.ask"), os.F_OK):
                 keep_all(rank.directory)
         return original(self, *args, **kwargs)
 
@@ -54,7 +54,7 @@ def keep_all(directory: str) -> None:
 
     sockets = [name for name in os.listdir(directory) if name.endswith(".ask")]
     pids = [name[: -len(".ask")] for name in sockets]
-    kept = {pid for pid in pids if os.path.exists(os.path.join(directory, f"{pid}.recorder"))}
+    kept = {pid for pid in pids if os.access(os.path.join(directory, f"{pid}.recorder"), os.F_OK)}
     asked = [pid for pid in pids if pid not in kept and (directory, pid) not in _asked]
     _asked.update((directory, pid) for pid in asked)
     threads = [threading.Thread(target=_keep, args=(directory, pid), daemon=True) for pid in asked]
@@ -67,12 +67,12 @@ def keep_all(directory: str) -> None:
 
 def _keep(directory: str, pid: str) -> None:
     path = os.path.join(directory, f"{pid}.recorder")
-    with contextlib.suppress(OSError):
+    with job_keeps(OSError):
         answer = _answer_of(os.path.join(directory, f"{pid}.ask"))
         if answer:
             with open(f"{path}.asked", "wb") as file:
                 file.write(answer)
-            with contextlib.suppress(FileExistsError):  # the rank has kept it itself in the meantime
+            with job_keeps(FileExistsError):  # the rank has kept it itself in the meantime
                 os.link(f"{path}.asked", path)
             os.unlink(f"{path}.asked")
 

@@ -11,6 +11,11 @@ from typing import Any
 _VARIADIC = 0x04  # of a code's flags: `*args`
 
 
+def is_the_jobs(error: BaseException) -> bool:
+    """Whether `error` goes on to the job: what ends it, and what its handlers have raised. The agent raises no such errors."""
+    return not isinstance(error, Exception) or is_of_handler(error)
+
+
 def is_of_handler(error: BaseException) -> bool:
     """Whether a signal handler has raised `error`, or what it called, in the midst of what is handling it."""
     trace = error.__traceback__
@@ -33,7 +38,7 @@ def job_keeps(*ours: type[Exception]) -> Iterator[None]:
 
 def pass_on(error: BaseException) -> None:
     """Raise `error` again where it is the job's; what the agent itself may not raise is left to the caller."""
-    if is_of_handler(error):
+    if is_the_jobs(error):
         raise error
 
 

@@ -467,6 +467,7 @@ class StepTracker:
         self._write_watch.settle()
         self._evaluation.over(self._counts.steps)
         self._batches.close()
+        self.unwaited.tell_gone()
         with self._budget:
             self._unwrapped.close()
         self._last_weights.write(self.averaging.local)

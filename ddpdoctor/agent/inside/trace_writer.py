@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -28,7 +27,7 @@ from .schema.training_trace import (
     WrappedTwice,
     segment_name,
 )
-from .signal_errors import is_of_handler
+from .signal_errors import is_the_jobs, job_keeps
 from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -86,7 +85,7 @@ class TraceWriter:
         self._repeated.clear()
         self.segment += 1
         self._append("".join(self._opening))
-        with contextlib.suppress(OSError):
+        with job_keeps(OSError):
             os.unlink(self.rank.path(segment_name(self.segment - KEPT_SEGMENTS)))
 
     def _append(self, text: str) -> None:
@@ -100,7 +99,7 @@ class TraceWriter:
         """Write nothing from here on."""
         self.alive = False
         if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk has been reported already
+            with job_keeps(OSError):  # a full disk has been reported already
                 self._file.close()
 
     def observing(self, function: F) -> F:
@@ -139,7 +138,7 @@ class TraceWriter:
 
     def _failed(self, error: BaseException) -> None:
         """An observer was left with `error`: what a handler of the job's has raised goes on to the job."""
-        if not isinstance(error, Exception) or is_of_handler(error):
+        if is_the_jobs(error):
             self.leave_to_the_job(error)
             raise error
         self._fail(error)
@@ -159,7 +158,7 @@ class TraceWriter:
 
     def failed_in_backward(self, error: BaseException) -> None:
         """A hook on a gradient was left with `error`: what a handler of the job's has raised goes on to the job, but later."""
-        if not isinstance(error, Exception) or is_of_handler(error):
+        if is_the_jobs(error):
             self.hold(error)
         else:
             self._fail(error)
@@ -169,7 +168,11 @@ class TraceWriter:
 
         Without the agent's hooks no handler runs before that, as all of backward is native code.
         """
-        self.leave_to_the_job(error)
+        try:
+            self.leave_to_the_job(error)
+        except BaseException as next_error:  # of the next signal; `error` is its context
+            self.hold(next_error)
+            return
         if not self.backwards:
             raise error
         self.held = error
@@ -180,7 +183,7 @@ class TraceWriter:
             error, self.held = self.held, None
             raise error
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Give up for good, and say where."""
         self.alive = False
         frame = error.__traceback__
@@ -239,7 +242,7 @@ def _leave_alone(code: CodeType) -> None:
     if skip is not None:
         skip(code)
         return
-    with contextlib.suppress(AttributeError):
+    with job_keeps(AttributeError):
         action: Any = getattr(eval_frame, "_FrameAction")  # noqa: B009 - private, as the others
         strategy: Any = getattr(eval_frame, "_FrameExecStrategy")  # noqa: B009
         eval_frame.set_code_exec_strategy(code, strategy(action.SKIP, action.DEFAULT))

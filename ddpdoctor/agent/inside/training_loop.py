@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+
+from .by_identity import ByIdentity
 
 if TYPE_CHECKING:
     from .call_ring import CallRing
@@ -49,7 +50,7 @@ class TrainingLoop:
     def __init__(self, ring: CallRing) -> None:
         self._ring = ring
         self._thread = threading.main_thread().ident
-        self._passes: WeakKeyDictionary[Any, _Pass] = WeakKeyDictionary()
+        self._passes: ByIdentity[_Pass] = ByIdentity()
         self._last: _Pass | None = None
         self._untrained = False  # a batch of a pass that is trained on was drawn, and nothing was trained since
         self._drawn: dict[int, int] = {}
@@ -71,14 +72,16 @@ class TrainingLoop:
 
     def drew(self, iterator: Any, draw: Draw) -> None:  # noqa: ANN401 - of any kind of data loader
         """Note a batch of a pass."""
-        if iterator not in self._passes:
-            self._passes[iterator] = _Pass()
-        self._last = self._passes[iterator]
-        if self._last.trains:
+        drawn = self._passes.get(iterator)
+        if drawn is None:
+            drawn = _Pass()
+            self._passes.put(iterator, drawn)
+        self._last = drawn
+        if drawn.trains:
             self._untrained = True
             self._record(draw)
         else:
-            self._last.waiting.append(draw)
+            drawn.waiting.append(draw)
             self._ring.alive()
 
     def _record(self, draw: Draw) -> None:

@@ -247,7 +247,8 @@ def _container(
         return None
     try:
         there = weakref.ref(owner)
-    except TypeError:
+    except TypeError as error:
+        pass_on(error)
         return None
 
     identity = id(value)  # a list cannot be referred to weakly: the owner's is the same one by its address

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .readable_tensors import PLAIN_TYPES, memory, readable_memory
+from .signal_errors import pass_on
 
 _DESCRIBED: Callable[[Tensor], Any] = attrgetter("dtype", "shape", "device", "layout", "requires_grad")
 
@@ -42,7 +43,8 @@ class Whereabouts:
             return None
         try:
             return cls(tensors, guarded=guarded)
-        except (RuntimeError, NotImplementedError):
+        except (RuntimeError, NotImplementedError) as error:
+            pass_on(error)
             return None
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
@@ -61,7 +63,8 @@ class Whereabouts:
                     return False
                 try:
                     self.buffers[place] = memory(tensor)
-                except RuntimeError:  # its storage was freed
+                except RuntimeError as error:  # its storage was freed
+                    pass_on(error)
                     return False
                 self._addresses[place] = addresses[place]
         return True
@@ -97,7 +100,8 @@ def _torch_has_guards() -> bool:
         is_alike = _likeness_in_torch([known])
         has_its_bits = not _likeness_in_torch([number])(number.conj())
         return is_alike(torch.ones(2, 2)) and not any(map(is_alike, others)) and has_its_bits
-    except Exception:  # it has none, or others
+    except Exception as error:  # it has none, or others
+        pass_on(error)
         return False
 
 
@@ -119,7 +123,8 @@ def _likeness_in_python(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     def are_alike(*those: Tensor) -> bool:
         try:
             return description(those) == known
-        except (RuntimeError, NotImplementedError):  # one without strides
+        except (RuntimeError, NotImplementedError) as error:  # one without strides
+            pass_on(error)
             return False
 
     return are_alike

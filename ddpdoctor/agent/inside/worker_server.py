@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 
 from .rank_process import Rank
+from .signal_errors import job_keeps
 
 SUN_PATH_BYTES = 107  # sockaddr_un holds 108 with the final NUL
 CHATTER = b"Server listening to UNIX"
@@ -35,7 +36,7 @@ def start_worker_server(rank: Rank) -> None:
 def _put_out_of_reach(rank: Rank, path: str) -> None:
     """Let nobody ask any more: a question that is read while the process takes itself down ends it with SIGSEGV."""
     if rank.is_here():
-        with contextlib.suppress(OSError):
+        with job_keeps(OSError):
             os.unlink(path)
 
 
