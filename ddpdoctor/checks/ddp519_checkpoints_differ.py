@@ -10,14 +10,17 @@ from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import structure_sentence, value_sentence, vote_on
 from ddpdoctor.model import Finding, Rule, Severity
 
+_RUN = "run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the first step at which the ranks diverge, and the cause"
 RULE = Rule(
     code="DDP519",
     name="checkpoints-differ",
     summary="checkpoints of the ranks of one job do not hold the same model or optimizer state",
     severity=Severity.FAIL,
     shown_by="`ddpdoctor verify-sync FILE FILE` compares the checkpoints",
-    remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the first step at which the ranks diverge, "
-    "and the cause; resume every rank from a checkpoint of the majority",
+    remedy=f"{_RUN}; resume every rank from a checkpoint of the majority",
+)
+WITHOUT_MAJORITY = (
+    f"{_RUN}; resume every rank from one checkpoint, older than that step, as the files do not say which is right"
 )
 OTHER_MODEL = (
     "compare checkpoints that one job wrote at the same moment: these were written by different code, or hold "
@@ -60,10 +63,11 @@ def _structure(checkpoints: Checkpoints, differences: Sequence[StructureDifferen
 def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDifference]) -> Finding:
     first = differences[0]
     said = value_sentence(differences, f"of {checkpoints.compared.get(role, 0)} {CALLED[role]}")
-    statistics = role == "buffer"
+    statistics, vote = role == "buffer", vote_on(first.sides)
+    remedy = STATISTICS if statistics else WITHOUT_MAJORITY if vote.tied else None
     return RULE.finding(
-        said, ranks=vote_on(first.sides).minority, details=_files(checkpoints, first.sides),
-        severity=Severity.INFO if statistics else None, remedy=STATISTICS if statistics else None, tensor=first.name,
+        said, ranks=vote.minority, details=_files(checkpoints, first.sides),
+        severity=Severity.INFO if statistics else None, remedy=remedy, tensor=first.name,
         index=list(first.element.index) if first.element else None, kind=first.kind, extent=first.extent,
         difference=first.element.difference if first.element else None,
         values={",".join(map(str, side.ranks)): side.says for side in first.sides},

@@ -22,6 +22,16 @@ def test_files_that_differ_exit_with_1_and_json_names_the_tensor(
     assert finding["measured"]["index"] == [5, 2]
 
 
+@pytest.mark.parametrize(("ranks", "is_tied"), [(2, True), (3, False)])
+def test_a_majority_is_only_advised_where_there_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ranks: int, is_tied: bool
+) -> None:
+    files = [str(write_pt(tmp_path / f"rank{rank}.pt", bump=1e-3 * (rank == 0))) for rank in range(ranks)]
+    run(["verify-sync", "--format", "json", *files])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert ("a checkpoint of the majority" not in finding["remedy"]) is is_tied
+
+
 def test_equal_files_exit_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(write_pt(tmp_path / f"rank{rank}.pt")) for rank in range(2)]
     assert run(["verify-sync", *files]) == 0
