@@ -105,3 +105,20 @@ def test_every_command_has_its_guide() -> None:
         if name not in short and not (ROOT / "docs" / "guide" / f"{name}.md").exists()
     ]
     assert not missing
+
+
+TALLY = re.compile(r"^ *(\d+) checks? skipped: .*\n(?:.*\n)?? *.*\(\d+ checks? ran, (\d+) skipped\)$", re.MULTILINE)
+SCREENS = [(page, *match) for page in PAGES for match in TALLY.findall(page.read_text())]
+
+
+@pytest.mark.parametrize(("page", "named", "counted"), SCREENS, ids=[page.name for page, *_ in SCREENS])
+def test_a_screen_counts_the_skipped_checks_once(page: Path, named: str, counted: str) -> None:
+    assert named == counted
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "guide" / "smoke.md"], ids=lambda page: page.name)
+def test_the_screen_of_smoke_is_whole_with_its_frame(page: Path) -> None:
+    shown = page.read_text().split("$ ddpdoctor smoke --nproc 2\n", 1)[1]
+    stages, verdict = shown.split("━━ ddpdoctor smoke · ", 1)
+    assert [line.split()[0] for line in stages.splitlines() if line.strip()] == ["env", "bench", "verify-sync", "train"]
+    assert re.search(r"\(\d+ checks ran, \d+ skipped\)\n *━+\n", verdict.split("```")[0])
