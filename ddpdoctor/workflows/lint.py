@@ -87,13 +87,15 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     reading = read_training_code([path for path in python_files(paths) if wanted(path)], judge)
     unread = [f"{file} was passed over: {reason}" for file, reason in (*scripts.unreadable, *reading.unreadable)]
     nothing = files is None and not reading.code.modules
+    nothing_read = (
+        f"{', '.join(map(str, paths))}: no launch script and no Python that could be read{wanted}; "
+        "give `ddpdoctor lint` a Python 3 program, a launch script, or a folder that holds some"
+    )
     evidence = Evidence(
         job=tuple(fact for fact in (files, reading.code if reading.code.modules else None) if fact is not None),
         launched=False,
         notes=() if nothing else tuple(unread),
-        undecided=(*unread, f"{', '.join(map(str, paths))}: no launch script and no Python that could be read{wanted}")
-        if nothing
-        else (),
+        undecided=(*unread, nothing_read) if nothing else (),
     )
     report = diagnose(evidence, select=select, ignore=ignore, judged=reading.judged)
     findings = _once(_redacted(finding) for finding in report.findings)

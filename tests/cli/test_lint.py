@@ -91,6 +91,25 @@ def test_a_directory_without_anything_to_read_is_undecided(tmp_path: Path, capfd
     assert f"{tmp_path}: no launch script and no Python that could be read" in capfd.readouterr().out
 
 
+def test_a_file_that_is_no_text_is_undecided_with_what_to_give_instead(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "best.pt").write_bytes(b"PK\x03\x04\x00\xff")
+    assert cli.run(["lint", str(tmp_path / "best.pt")]) == 3
+    said = capfd.readouterr().out
+    assert "best.pt was passed over: it is not a text file" in said
+    assert "give `ddpdoctor lint` a Python 3 program, a launch script, or a folder that holds some" in said
+
+
+def test_beside_a_program_a_file_that_is_no_text_is_only_passed_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "best.pt").write_bytes(b"PK\x03\x04\x00\xff")
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert cli.run(["lint", str(tmp_path / "train.py"), str(tmp_path / "best.pt")]) == 0
+    assert "give `ddpdoctor lint`" not in capfd.readouterr().out
+
+
 def test_the_program_that_a_script_starts_is_judged_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "src").mkdir()
     program = tmp_path / "src" / "train.py"
