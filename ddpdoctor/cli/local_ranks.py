@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import os
+
 from ddpdoctor.cli import output
+
+CROWDED = 8
+"""So many ranks per usable core, and more, are announced: they take long even to import torch."""
 
 
 def ranks_here(nproc: int | None) -> int | None:
-    """`nproc` if it was given; None under a launcher; otherwise one rank per GPU, or 2, which stderr says in one line."""
-    from ddpdoctor.launch.ranks import current_launch, default_nproc
+    """`nproc` if it was given; None under a launcher; otherwise one rank per GPU, or 2, which stderr says in one line.
 
-    if nproc is not None or current_launch() is not None:
+    Of ranks that crowd the cores, stderr says so before they start: for long there is nothing else to see.
+    """
+    from ddpdoctor.launch.ranks import MAX_LOCAL_RANKS, current_launch, default_nproc
+
+    if current_launch() is not None:
+        return nproc
+    if nproc is not None:
+        cores = len(os.sched_getaffinity(0))
+        if CROWDED * cores <= nproc <= MAX_LOCAL_RANKS:
+            output.say(
+                f"{nproc} ranks share {cores} usable core{'s' * (cores > 1)}: they take turns even to start, and times that they "
+                f"measure are those of the scheduler; if that is not meant, press Ctrl-C and give `--nproc {min(cores, 8)}`"
+            )
         return nproc
     ranks = default_nproc()
     output.say(f"no launcher and no --nproc: starting {ranks} ranks on this host")

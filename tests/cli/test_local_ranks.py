@@ -17,6 +17,15 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.parametrize(("nproc", "said"), [(15, False), (16, True), (99, True), (257, False)])
+def test_ranks_that_crowd_the_cores_are_announced_before_they_start(
+    nproc: int, said: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert ranks_here(nproc) == nproc
+    assert (f"{nproc} ranks share 2 usable cores: they take turns even to start" in capsys.readouterr().err) is said
+
+
 def test_a_number_that_was_given_is_kept_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert ranks_here(3) == 3
     assert capsys.readouterr().err == ""
