@@ -121,7 +121,10 @@ def _start(
             f"{command[0]}: program not found", hint="write the command as in your shell: watch -- torchrun ..."
         ) from None
     except OSError as error:
-        raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from None
+        raise UsageError(
+            f"{command[0] or 'a command without a name'} cannot be started: {error.strerror}",
+            hint="give a program that may be run, or its interpreter before it: watch -- python train.py",
+        ) from None
 
 
 def _channel() -> tuple[int, int]:

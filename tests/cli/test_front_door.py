@@ -48,6 +48,8 @@ def test_every_command_explains_itself() -> None:
         (["explain"], "Missing argument"),
         (["explain", "DDP999"], "'DDP999' is not a code or name of a finding\n  `ddpdoctor checks` lists them all"),
         (["checks", "--format", "yaml"], "'yaml' is not one of"),
+        (["watch", "--", ""], "a command without a name cannot be started"),
+        (["watch", "--", "/"], "/ cannot be started: Permission denied\n  give a program that may be run"),
     ],
 )
 def test_a_mistake_gets_a_sentence_and_exit_code_2(arguments: list[str], said: str) -> None:
