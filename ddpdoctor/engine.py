@@ -57,6 +57,14 @@ class _Absent(Exception):  # noqa: N818 - carries a reason, is never shown
         self.tried = tried
 
 
+@dataclass(frozen=True, slots=True)
+class _Why:
+    """Why something could not be derived, as `_Absent`. An exception would keep all that the functions held that it left."""
+
+    reason: str
+    tried: bool
+
+
 def diagnose(
     evidence: Evidence,
     *,
@@ -286,13 +294,14 @@ class _Resolver:
                 given += (self(needed) for needed in inputs)
                 self._derived[kind] = function(*given)
             except _Absent as absent:
-                self._derived[kind] = absent
+                self._derived[kind] = _Why(absent.reason, absent.tried)
             except SkipCheck as skip:  # over nothing at all it was not this command's business
                 tried = any(value is not None and not isinstance(value, ErrorTable) for value in given)
-                self._derived[kind] = _Absent(str(skip), tried=tried)
-        if isinstance(self._derived[kind], _Absent):
-            raise self._derived[kind]
-        return self._derived[kind]
+                self._derived[kind] = _Why(str(skip), tried)
+        found = self._derived[kind]
+        if isinstance(found, _Why):
+            raise _Absent(found.reason, tried=found.tried)
+        return found
 
     def _present(self, value: Any, kind: type) -> Any:  # noqa: ANN401
         if value is None:

@@ -33,10 +33,11 @@ def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
 def _made_alike(scopes: Iterable[Scope], found: set[int]) -> frozenset[int]:
     """The calls in the same files that are written like one of those that were found: `build_model(config)` elsewhere."""
     calls = [(scope.file, call.node) for scope in scopes for call in scope.calls]
-    written = {(file, ast.dump(node)) for file, node in calls if id(node) in found}
-    names = {dotted(node.func) for _, node in calls if id(node) in found} - {""}
-    alike = (each for each in calls if dotted(each[1].func) in names)
-    return frozenset(id(node) for file, node in alike if (file, ast.dump(node)) in written)
+    makers = [(file, node) for file, node in calls if id(node) in found]
+    names = {dotted(node.func) for _, node in makers} - {""}
+    others = [(file, node) for file, node in calls if dotted(node.func) in names and id(node) not in found]
+    written = {(file, ast.unparse(node)) for file, node in makers} if others else ()
+    return frozenset(id(node) for file, node in others if (file, ast.unparse(node)) in written)
 
 
 def makers_of_data(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
