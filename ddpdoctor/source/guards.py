@@ -150,7 +150,7 @@ class Guards:
         """The test of the rank around the call of the function that a decorator of the program is given."""
         for inner in decorator.functions.values():
             for call in inner.calls:
-                if dotted(call.node.func) in decorator.parameters:
+                if call.name in decorator.parameters:
                     for guard in self.around(call.block, call.order, inner):
                         if guard.by_rank is not None:
                             return guard

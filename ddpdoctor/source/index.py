@@ -178,8 +178,7 @@ class Index:
             table.extend((scope, definition, key) for definition in definitions)
 
     def _call(self, scope: Scope, call: RawCall) -> None:
-        node = call.node
-        name = dotted(node.func)
+        node, name = call.node, call.name
         asked = look_up(node)
         if asked is not None and isinstance(asked.key, ast.Constant) and isinstance(asked.key.value, str):
             self.asking.append((scope, call, asked))
@@ -188,8 +187,9 @@ class Index:
             self._option(scope, call)
         if last in STARTERS or (last == "run" and isinstance(node.func, ast.Attribute)):
             self._started(scope, call, last)
-        target = self.target(scope, name) if name else None
-        made = self._made_by(scope, name)
+        if name:
+            call.meant, call.target = self.project.resolve(scope, name), self.target(scope, name)
+        target, made = call.target, self._made_by(scope, call)
         if made is not None:
             self.constructions.setdefault(id(made), []).append((scope, call))
         if target is not None:
@@ -200,12 +200,11 @@ class Index:
         if target is None and last:
             self.named.setdefault(last, []).append((scope, call))
 
-    def _made_by(self, scope: Scope, name: str) -> Scope | None:
-        """The class of the program whose objects a call of this name makes."""
-        if name in {"cls", "self.__class__"}:
+    def _made_by(self, scope: Scope, call: RawCall) -> Scope | None:
+        """The class of the program whose objects a call makes."""
+        if call.name in {"cls", "self.__class__"}:
             return scope.of_class
-        found = self.project.resolve(scope, name) if name else None
-        return found if isinstance(found, Scope) and found.is_class else None
+        return call.meant if isinstance(call.meant, Scope) and call.meant.is_class else None
 
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)

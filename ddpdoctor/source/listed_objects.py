@@ -203,7 +203,7 @@ class ListedObjects:
                         table.setdefault(each.id, []).append(call)
         given = self._given[id(scope)].get(name, ())
         for call in given if len(given) <= MOST_ADDITIONS else ():
-            called = self.values.index.target(scope, dotted(call.node.func)) if dotted(call.node.func) else None
+            called = call.target
             near = self.values.files_near(called.file) if called is not None else frozenset()
             if any(not self._shrunk.get(one, set()).isdisjoint(near) for one in getattr(called, "parameters", ())):
                 return True
@@ -222,7 +222,7 @@ class ListedObjects:
         found: dict[str, set[str]] = {}
         for name in _SHRINKS:
             for scope, call in self.values.index.methods.get(name, ()):
-                owner = dotted(call.node.func).rpartition(".")[0]
+                owner = call.name.rpartition(".")[0]
                 found.setdefault(owner.rpartition(".")[2], set()).add(scope.file)
         for source in self.values.project.sources.values():
             for scope in source.scopes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
@@ -73,7 +73,7 @@ def with_link(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:
     """The alternatives with one more step in their chains."""
     for origin in origins:
         quiet = origin.kind in QUIET or len(origin.why) > MOST_STEPS
-        yield origin if quiet else replace(origin, why=(link, *origin.why))
+        yield origin if quiet else origin.by(link)
 
 
 def without_context(made: str) -> str:

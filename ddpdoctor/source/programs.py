@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 
 from ddpdoctor.evidence.training_code import Program
-from ddpdoctor.source.index import Index
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 SIGNS = frozenset(
     {
@@ -40,7 +38,7 @@ _LIGHTNING = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
 """How the full names of Lightning begin."""
 
 
-def distributed_programs(project: Project, index: Index) -> list[Program]:
+def distributed_programs(project: Project) -> list[Program]:
     """Every file that is started and calls, itself or through what it imports, for a process group or a wrapper."""
     imports = {file: set(project.imports(source)) for file, source in list(project.sources.items())}
     imported = {file for files in imports.values() for file in files}
@@ -53,7 +51,7 @@ def distributed_programs(project: Project, index: Index) -> list[Program]:
         if not root:
             continue
         files = _closure(file, imports, closures)
-        if files & signed and (file in signed or _reaches(project, index, file, files & signed)):
+        if files & signed and (file in signed or _reaches(project, file, files & signed)):
             if files not in listed:
                 listed[files] = tuple(sorted(files))
             found.append(Program(root=file, files=listed[files]))
@@ -71,11 +69,10 @@ def _signs(project: Project, file: str) -> bool:
         return False
     for scope in source.scopes:
         for call in scope.calls:
-            name = dotted(call.node.func)
-            if not name:
+            if not call.name:
                 continue
-            meant = project.resolve(scope, name)
-            full = meant if isinstance(meant, str) else name
+            meant = call.meant
+            full = meant if isinstance(meant, str) else call.name
             last = full.rpartition(".")[2]
             if last in SIGNS or full.startswith(_FRAMEWORK_SIGNS.get(last, ("\0",))):
                 if full.startswith(_LIGHTNING) and _is_of_one_process(call.node, scope):
@@ -136,15 +133,14 @@ def _closure(file: str, imports: dict[str, set[str]], known: dict[str, frozenset
     return known[file]
 
 
-def _reaches(project: Project, index: Index, file: str, signed: frozenset[str]) -> bool:
+def _reaches(project: Project, file: str, signed: frozenset[str]) -> bool:
     """Whether a function of `file`, or one that it calls, stands in a file that calls for several ranks."""
     pending = list(project.sources[file].scopes)
     seen = {id(scope) for scope in pending}
     while pending:
         scope = pending.pop()
         for call in scope.calls:
-            name = dotted(call.node.func)
-            target = index.target(scope, name) if name else None
+            target = call.target
             if target is None or id(target) in seen:
                 continue
             if target.file in signed:

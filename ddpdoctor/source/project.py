@@ -183,7 +183,7 @@ class Project:
 
     def _imported(self, full: str, rest: str, asker: str, hops: int) -> Scope | tuple[Scope, str] | str:
         whole = f"{full}.{rest}" if rest else full
-        if not hops:
+        if not hops or full.partition(".")[0] in _ELSEWHERE:
             return whole
         for prefix in prefixes(whole):
             file = self.module(prefix, asker)

@@ -24,12 +24,14 @@ def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tup
     branches: dict[int, set[int]] = {}
     here = bisect_left(definitions, order, key=_order)
     for definition in reversed(definitions[max(0, here - MOST_BEFORE) : here]):
-        if definition.block.excludes(block) or _has_left(definition.block, block):
+        there = definition.block
+        passed = there is block or not there.depth  # in the same block, or in none
+        if not passed and (there.excludes(block) or _has_left(there, block)):
             continue
         found.append(definition)
         if not definition.kills:
             continue
-        if _always(definition.block, block) or _all_branches(definition.block, block, branches):
+        if passed or _always(there, block) or _all_branches(there, block, branches):
             killer = definition
             break
     if order != END and here < len(definitions) and _in_loop(block):

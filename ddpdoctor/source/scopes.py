@@ -104,13 +104,21 @@ class Definition:
     """Of `x /= n` the operator's name in `ast`: `Div`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RawCall:
     """A call, where it stands, and how deep in the blocks."""
 
     node: ast.Call
     order: int
     block: Block
+    name: str
+    """The dotted name of what is called; empty where it has none."""
+    last: str
+    """The last part of that name."""
+    meant: Scope | tuple[Scope, str] | str = ""
+    """What the name means, as `Project.resolve` gives it, once the index has its file."""
+    target: Scope | None = None
+    """The function of the program that the name calls, as `Index.target` gives it, once the index has its file."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from ddpdoctor.source.statement_lines import comments_of_python
 from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import DEEPEST, FRAMES, Values
-from ddpdoctor.source.walk import dotted, walk
+from ddpdoctor.source.walk import walk
 from ddpdoctor.source.washing import Washing
 from ddpdoctor.source.wrapped_models import makers_of_data, makers_of_models
 
@@ -196,7 +196,7 @@ def _facts(project: Project) -> TrainingCode:
             reachable[source.file] = source
             index.add(source)
     index.link()
-    programs = distributed_programs(project, index)
+    programs = distributed_programs(project)
     wanted = {file for program in programs for file in program.files}
     washing = Washing(index)
     for file in sorted(wanted):
@@ -236,7 +236,7 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
     for source in sources:
         for scope in source.scopes:
             for call in scope.calls:
-                if dotted(call.node.func).rpartition(".")[2].endswith(("Loader", "Sampler")):
+                if call.last.endswith(("Loader", "Sampler")):
                     values.made[values.where(call.node, scope)] = (call, scope)
 
 
@@ -273,7 +273,7 @@ def _words(source: Source) -> set[str]:
     found: set[str] = set()
     for scope in source.scopes:
         for call in scope.calls:
-            found.add(dotted(call.node.func).rpartition(".")[2] or getattr(call.node.func, "attr", ""))
+            found.add(call.last or getattr(call.node.func, "attr", ""))
             found.update(f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg)
             match call.node:
                 case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(asked)), *_]):
@@ -302,7 +302,7 @@ def _options(source: Source, maker: FunctionFacts) -> Iterator[Option]:
     for scope in source.scopes:
         for call in scope.calls:
             node = call.node
-            if dotted(node.func).rpartition(".")[2] in OPTION_MAKERS:
+            if call.last in OPTION_MAKERS:
                 default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
                 for word in node.args:
                     name = getattr(word, "value", None)

@@ -191,6 +191,9 @@ class Values:
             definitions = scope.definitions.get(key)
             if definitions and (scope is at.scope or not scope.is_class):
                 possible, always = reaching(reached(self, definitions, scope), order, block)
+                told = self.index.from_functions.get((scope.file, key), ()) if scope.parent is None else ()
+                if always and len(possible) == 1 and not told and not found:
+                    return self.defined(key, possible[0], scope)
                 unknown: list[ast.expr | None] = []
                 in_order = max((one.order for one in possible if one.form == "sorted"), default=-1)
                 for definition in possible:
@@ -202,7 +205,6 @@ class Values:
                     found += given
                 found += or_unknown(found, unknown)
                 found += self.chosen([(scope, definition) for definition in possible])
-                told = self.index.from_functions.get((scope.file, key), ()) if scope.parent is None else ()
                 for function, definition in told:
                     found += self.defined(key, definition, function)
                 if always:
@@ -249,7 +251,14 @@ class Values:
         return ()
 
     def defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
-        """What one assignment gives a name."""
+        """What one assignment gives a name; the same wherever the name is used."""
+        context, single = self.context_in(scope), self.single_in(scope)
+        known = self.answers.known((id(definition), "given", id(context), id(single)))
+        if known is not None:
+            return known
+        return self.once((id(definition), "given"), lambda: self._defined(key, definition, scope), context, single)
+
+    def _defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
         if definition.form == "def":
             named = scope.functions.get(key)
             return (self.uncalled(named, key),) if named is not None else ()

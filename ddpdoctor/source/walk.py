@@ -186,14 +186,14 @@ class _Walker:
 
     def _call(self, call: ast.Call) -> None:
         order = self._tick()
-        self.scope.calls.append(RawCall(call, order, self.block))
         name = dotted(call.func)
+        owner, _, method = name.rpartition(".")
+        self.scope.calls.append(RawCall(call, order, self.block, name, method))
         if name in {"sys.exit", "exit", "quit", "os._exit"}:
             given = call.args[0] if call.args else None
             fails = given is not None and not (isinstance(given, ast.Constant) and given.value in {0, None})
             self.scope.exits.append(RawExit(call, "exit", order, self.block, fails))
             self._end("exit", fails=fails)
-        owner, _, method = name.rpartition(".")
         if method == "fully_shard" and call.args and dotted(call.args[0]):
             self.define(dotted(call.args[0]), Definition(order, self.block, call, "assign", line=call.lineno))
         if method == "update" and owner.endswith("environ"):

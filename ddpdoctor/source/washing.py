@@ -46,25 +46,23 @@ class Washing:
                 continue
             pending.pop()
             self._known[id(at)] = [
-                (call, each) for call in at.calls for key in self._keys(at, call.node) for each in _and_listed(at, key)
+                (call, each) for call in at.calls for key in self._keys(at, call) for each in _and_listed(at, key)
             ]
         return self._known[id(scope)]
 
     def _opened(self, scope: Scope) -> tuple[Scope, Iterator[Scope]]:
         """A function and those that it calls. Until it is read, a call of it adds nothing, as where it calls itself."""
         self._known[id(scope)] = []
-        targets = (self.index.target(scope, name) for call in scope.calls if (name := dotted(call.node.func)))
-        return scope, (target for target in targets if target is not None)
+        return scope, (call.target for call in scope.calls if call.target is not None)
 
-    def _keys(self, scope: Scope, node: ast.Call) -> list[str]:
-        name = dotted(node.func)
-        owner, _, last = name.rpartition(".")
+    def _keys(self, scope: Scope, call: RawCall) -> list[str]:
+        node, last, target = call.node, call.last, call.target
         if not last:
             return []
-        sharing = names.washes(last) or (last in names.COLLECTIVES and "barrier" not in last)
-        target = self.index.target(scope, name)
+        owner = call.name[: -len(last) - 1]
         if target is not None:
             return self._through(node, target, owner)
+        sharing = names.washes(last) or (last in names.COLLECTIVES and "barrier" not in last)
         owners = self.index.owners.get(last, ()) if owner and not sharing else ()
         if len(owners) == 1 and makes_collective(owners[0].functions[last]):
             return [owner]  # `meter.sync()`: the object's own sums are reduced
@@ -154,5 +152,4 @@ def _together(lists: list[ast.expr]) -> ast.expr:
 
 def makes_collective(function: Scope) -> bool:
     """Whether a function makes a collective itself, whose result it may give back or keep."""
-    lasts = (dotted(call.node.func).rpartition(".")[2] for call in function.calls)
-    return any(last in names.COLLECTIVES and "barrier" not in last for last in lasts)
+    return any(call.last in names.COLLECTIVES and "barrier" not in call.last for call in function.calls)

@@ -21,9 +21,7 @@ def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
     found: set[int] = set()
     for scope in scopes:
         for call in scope.calls:
-            name = dotted(call.node.func)
-            full = index.project.resolve(scope, name) if name else name
-            if isinstance(full, str) and full.endswith(_WRAPPERS):
+            if isinstance(call.meant, str) and call.meant.endswith(_WRAPPERS):
                 given = [one.value for one in call.node.keywords if one.arg == "module"]
                 for model in (*call.node.args[:1], *given):
                     found.update(_makers(index, model, scope, MOST_STEPS))
@@ -32,11 +30,11 @@ def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
 
 def _made_alike(scopes: Iterable[Scope], found: set[int]) -> frozenset[int]:
     """The calls in the same files that are written like one of those that were found: `build_model(config)` elsewhere."""
-    calls = [(scope.file, call.node) for scope in scopes for call in scope.calls]
-    makers = [(file, node) for file, node in calls if id(node) in found]
-    names = {dotted(node.func) for _, node in makers} - {""}
-    others = [(file, node) for file, node in calls if dotted(node.func) in names and id(node) not in found]
-    written = {(file, ast.unparse(node)) for file, node in makers} if others else ()
+    calls = [(scope.file, call) for scope in scopes for call in scope.calls]
+    makers = [(file, call) for file, call in calls if id(call.node) in found]
+    names = {call.name for _, call in makers} - {""}
+    others = [(file, call.node) for file, call in calls if call.name in names and id(call.node) not in found]
+    written = {(file, ast.unparse(call.node)) for file, call in makers} if others else ()
     return frozenset(id(node) for file, node in others if (file, ast.unparse(node)) in written)
 
 
@@ -48,9 +46,7 @@ def makers_of_data(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
     found: set[int] = set()
     for scope in scopes:
         for call in scope.calls:
-            name = dotted(call.node.func)
-            full = index.project.resolve(scope, name) if name else name
-            if isinstance(full, str) and full.endswith("DataLoader") and _draws(call.node):
+            if isinstance(call.meant, str) and call.meant.endswith("DataLoader") and _draws(call.node):
                 given = [one.value for one in call.node.keywords if one.arg == "dataset"]
                 for data in (*call.node.args[:1], *given):
                     found.update(_makers(index, data, scope, MOST_STEPS))

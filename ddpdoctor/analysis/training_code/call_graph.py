@@ -376,8 +376,12 @@ def _is_cell(function: Function) -> bool:
 
 def all_made(call: Call) -> AbstractSet[str]:
     """The ids of the calls that made what a call takes: its receiver first, then its arguments in their order."""
-    taken = [*((call.receiver,) if call.receiver is not None else ()), *(argument.value for argument in call.arguments)]
-    return {made: None for value in taken for made in value.made}.keys()
+    found: dict[str, None] = {}
+    for value in (call.receiver, *(argument.value for argument in call.arguments)):
+        for origin in value.origins if value is not None else ():
+            if origin.made:
+                found[origin.made] = None
+    return found.keys()
 
 
 def derive(code: TrainingCode) -> CallGraph:

@@ -35,13 +35,17 @@ class EpochLoop:
 
 def loaders_of(graph: CallGraph, sampler: Call) -> frozenset[str]:
     """The ids of the loaders that draw through a sampler."""
-    return frozenset(
-        loader.id
-        for _, loader in graph.taken_by(sampler.id)
-        if loader.does == "loader"
-        for name, position in (("sampler", 3), ("batch_sampler", 4))
-        if (given := loader.argument(name, position)) is not None and sampler.id in given.made
-    )
+
+    def find() -> frozenset[str]:
+        return frozenset(
+            loader.id
+            for _, loader in graph.taken_by(sampler.id)
+            if loader.does == "loader"
+            for name, position in (("sampler", 3), ("batch_sampler", 4))
+            if (given := loader.argument(name, position)) is not None and sampler.id in given.made
+        )
+
+    return graph.once(("loaders of", sampler.id), find)
 
 
 def epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:

@@ -51,9 +51,13 @@ class Step:
 
 def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
     """The steps of a function and of those that it calls, in the order in which they are made."""
-    found: list[Step] = []
-    _unfold(graph, function, (), (), found)
-    return tuple(found)
+
+    def find() -> tuple[Step, ...]:
+        found: list[Step] = []
+        _unfold(graph, function, (), (), found)
+        return tuple(found)
+
+    return graph.once(("unfolded", function.id), find)
 
 
 def _unfold(
