@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Function
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
 from ddpdoctor.whole_numbers import whole_number
 
 _HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
@@ -28,11 +28,20 @@ def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
         return "no seed is set in this program"
     if seeded_by != "torch.manual_seed" and not graph.any_word(function, _may_seed_others):
         return f"only torch's generator is seeded, and `{seeded_by}` is not called"
-    seeds = [seed for _, seed in graph.calls_near(function, "seed") if seed.name == seeded_by]
-    of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.only(*RANK_KINDS)]
+    near = [(owner, seed) for owner, seed in graph.calls_near(function, "seed") if seed.name == seeded_by]
+    seeds = [seed for _, seed in near]
+    of_rank = [seed for owner, seed in near if _always_of_rank(owner, seed)]
     if seeds and len(of_rank) == len(seeds) and not graph.any_program(function, _HIDDEN_SEEDS):
         return f"the seed in line {of_rank[0].place.line} holds the rank"
     return ""
+
+
+def _always_of_rank(owner: Function, seed: Call) -> bool:
+    """Whether a seed holds the rank each time: of a parameter, whatever the callers give for it."""
+    given = seed.argument("seed", 0)
+    if given is None or given.only(*RANK_KINDS) is None:
+        return False
+    return given.text not in owner.parameters or all(origin.kind in RANK_KINDS for origin in given.origins)
 
 
 def seeded_by_rank(function: Function, draw: str) -> bool:
