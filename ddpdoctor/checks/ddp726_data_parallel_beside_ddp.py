@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Guard
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -23,7 +23,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function, call in graph.calls("wrap-dp"):
         if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
-        if any(not _asks_for_devices(guard) for guard in call.guards) or graph.on_all_ranks(function) is not True:
+        beside = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
+        if beside or graph.on_all_ranks(function) is not True:
             continue
         inits = [init for init in function.calls if init.order < call.order and _initialises(graph, init)]
         outer = [
@@ -41,6 +42,15 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 call.place,
                 first.place,
             )
+
+
+def _wrapped_again(function: Function, call: Call) -> bool:
+    """Whether every rank that takes the branch of the wrapper, and none of another number, then wraps in DDP as well."""
+    later = (other for other in function.calls if other.does == "wrap-ddp" and other.order > call.order)
+    inside = (
+        other for other in later if other.guards == call.guards[: len(other.guards)] and other.loops == call.loops
+    )
+    return not any(guard.by_rank or guard.state for guard in call.guards) and next(inside, None) is not None
 
 
 def _asks_for_devices(guard: Guard) -> bool:

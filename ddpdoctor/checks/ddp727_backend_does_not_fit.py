@@ -76,8 +76,13 @@ def _cpu_only(graph: CallGraph, program: Program, wraps: list[Call]) -> bool:
 
 
 def _stays(graph: CallGraph, wrap: Call) -> bool:
-    """Whether a layer of torch is wrapped as it was made, and no call of any kind moves it before."""
+    """Whether a layer of torch or a model of the program is wrapped as it was made, and no call moves it before."""
     model = wrap.argument("module", 0)
-    if model is None or len(model.origins) != 1 or not model.origins[0].text.startswith("torch.nn."):
+    if model is None or len(model.origins) != 1:
+        return False
+    if (
+        not model.origins[0].text.startswith("torch.nn.")
+        and model.origins[0].note.partition("::")[0] not in graph.modules
+    ):
         return False
     return not any(call.does in {"to", "cuda"} for _, call in graph.taken_by(model.origins[0].made))

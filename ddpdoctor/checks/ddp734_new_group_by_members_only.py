@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Guard
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Guard, Kind, Origin
 from ddpdoctor.messages.code_findings import code_finding, fix, guarded
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -57,11 +57,16 @@ def _same_members(function: Function, call: Call, guard: Guard) -> bool:
     return ranks is None or not others or any(one is None or one.text == ranks.text for one in others)
 
 
+def _picked_by_rank(origin: Origin) -> bool:
+    """Whether these are the numbers that a comparison with the own one picks: `[r for r in range(n) if r // 8 == node]`."""
+    return origin.kind is Kind.LOCAL and origin.note == "even" and origin.text.endswith("get_rank()")
+
+
 def _of_own_members(call: Call) -> Iterator[Finding]:
     """A group whose members each rank computes from its own number, so that each creates its own group and no other."""
     ranks = call.argument("ranks", 0)
     own = (
-        (one for one in ranks.origins if one.kind in RANK_KINDS and one.note != "uncertain")
+        (one for one in ranks.origins if (one.kind in RANK_KINDS and one.note != "uncertain") or _picked_by_rank(one))
         if ranks is not None
         else ()
     )

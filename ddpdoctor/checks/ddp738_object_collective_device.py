@@ -50,9 +50,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _set_later(graph: CallGraph, function: Function, call: Call) -> bool:
-    """Whether no device is set anywhere, or only behind the call: in the same function, or in the only one that calls it."""
-    callers = graph.callers.get(function.id, ())
-    ways = [(function, call), *(callers if len(callers) == 1 else ())]
+    """Whether no device is set anywhere, or only behind the call: in the same function, or in one that calls it."""
+    ways = [(function, call), *graph.callers.get(function.id, ())]
     return all(
         any(owner.id == each.id and other.order > way.order and other.loops == way.loops for each, way in ways)
         for owner, other in graph.calls_near(function, "set-device")

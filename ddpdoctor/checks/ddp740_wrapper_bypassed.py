@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
@@ -30,9 +31,29 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if loss is None or not graph.once(("steps", function.id), partial(_steps, function)):
             continue
         forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
-        if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):
+        if not forwards or reduces_by_hand(graph, function, backward):
             continue
+        others = {made for _, call in forwards if _wrapped(call) and call.receiver for made in call.receiver.made}
+        if others:
+            forwards = [
+                (owner, forward)
+                for owner, forward in forwards
+                if owner.id == function.id and _stepped_beside(graph, function, backward, forward, others)
+            ]
         yield from _by_wrapper(graph, function, backward, forwards)
+
+
+def _stepped_beside(
+    graph: CallGraph, function: Function, backward: Call, forward: Call, wrapped: AbstractSet[str]
+) -> bool:
+    """Of a loss that goes through another model's wrapper, too: whether the next step updates what a bare forward used."""
+    bare = forward.receiver.only(Kind.BARE) if forward.receiver is not None else None
+    step = next((call for call in function.calls if call.does == "step" and call.order > backward.order), None)
+    if bare is None or bare.made in wrapped or step is None or step.receiver is None or "detach" in forward.used:
+        return False
+    made = [graph.made[each][1] for each in step.receiver.made if each in graph.made]
+    given = made[0].argument("params", 0) if len(made) == 1 and made[0].does == "optimizer" else None
+    return given is not None and bare.made in given.made
 
 
 def _by_wrapper(

@@ -76,9 +76,16 @@ def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change
         for change in each.changes
         if change.key.endswith(".require_backward_grad_sync")
     ]
-    off = all(change.value.constant == "False" and not change.guards for change in changes)
     mine = forward.receiver.made if forward.receiver is not None else frozenset()
+    off = all(change.value.constant == "False" and _with_wrapper(graph, forward, change) for change in changes)
     return changes[0] if changes and off and changes[0].owner.made & mine else None
+
+
+def _with_wrapper(graph: CallGraph, forward: Call, change: Change) -> bool:
+    """Whether each test around a switch is one around the forward as well, or one under which the wrapper was made."""
+    wraps = [graph.made[made][1] for made in change.owner.made if made in graph.made]
+    around = {(guard.form, guard.branch, guard.test) for call in (forward, *wraps) for guard in call.guards}
+    return all((guard.form, guard.branch, guard.test) in around for guard in change.guards)
 
 
 def _off_until_step(function: Function, forwards: list[Call]) -> Change | None:

@@ -8,7 +8,7 @@ from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.evidence.training_code import Function, Guard, Origin, Place
+from ddpdoctor.evidence.training_code import Change, Function, Guard, Origin, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -31,10 +31,25 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         elif ranked is None and (found := _by_own_value(graph, function, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
     for function in graph.functions.values():
-        for change in function.changes:
-            guard = rank_guard(change.guards) if ".grad." in f"{change.key}." else None
-            if guard is not None:
+        changes = [change for change in function.changes if ".grad." in f"{change.key}."]
+        for change in changes:
+            if (guard := rank_guard(change.guards)) is not None:
                 yield _finding(f"`{change.key}` gets another value, which", change.place, guard, guard.by_rank)
+        if changes:
+            yield from _in_a_helper(graph, function, changes[0])
+
+
+def _in_a_helper(graph: CallGraph, function: Function, change: Change) -> Iterator[Finding]:
+    """Calls of a function that changes gradients, on some ranks and between a backward and its step."""
+    for caller, way in graph.callers.get(function.id, ()):
+        backward = any(call.does == "backward" and call.order < way.order for call in caller.calls)
+        step = any(call.does == "step" and call.order > way.order for call in caller.calls)
+        if not backward or not step:
+            continue
+        guard = rank_guard(way.guards)
+        found = (guard, guard.by_rank) if guard is not None else _by_own_value(graph, caller, way.guards)
+        if found is not None and (guard is None or not answered_elsewhere(graph, caller, way, guard)):
+            yield _finding(f"{short(way)}, which sets `{change.key}`,", way.place, *found)
 
 
 def _by_own_value(graph: CallGraph, function: Function, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:

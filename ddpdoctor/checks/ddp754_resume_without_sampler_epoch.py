@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.evidence.training_code import Kind, Loop
+from ddpdoctor.evidence.training_code import Function, Kind, Loop
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -42,7 +42,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 remedy=f"call `set_epoch({start} + {given.text})`",
             )
             continue
-        if loop is None or given is None or graph.any_program(function, DOES_THE_DATA) or not _resumed(loop):
+        if (
+            loop is None
+            or given is None
+            or graph.any_program(function, DOES_THE_DATA)
+            or not _resumed(graph, function, loop)
+        ):
             continue
         counter = loop.head.split()[1].strip("(),")
         start = loop.starts.text if loop.starts is not None else ""
@@ -63,6 +68,9 @@ def _counts_the_rest(loop: Loop) -> str:
     return found[1] if found is not None and loop.starts is None else ""
 
 
-def _resumed(loop: Loop) -> bool:
-    """Whether the first epoch is not a constant: it comes from a checkpoint or an option."""
-    return loop.starts is not None and loop.starts.constant is None and loop.starts.may(Kind.LOCAL) is None
+def _resumed(graph: CallGraph, function: Function, loop: Loop) -> bool:
+    """Whether the first epoch comes from a checkpoint or an option: it is no constant, or has a name where one is loaded."""
+    if loop.starts is None or loop.starts.may(Kind.LOCAL) is not None:
+        return False
+    named = loop.starts.text.isidentifier() and any(graph.calls_near(function, "load-state"))
+    return loop.starts.constant is None or named

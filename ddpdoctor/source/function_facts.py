@@ -386,7 +386,7 @@ class FunctionFacts:
                         key=key,
                         value=value,
                         order=definition.order,
-                        owner=Value(text=owner, origins=named_object(self.values, owner, at)),
+                        owner=Value(text=owner, origins=named_object(self.values, owner.removesuffix(".grad"), at)),
                         guards=self.guards.around(definition.block, definition.order, scope),
                     )
 
