@@ -42,8 +42,11 @@ class Answers(Generic[T]):
 
     def ask(self, key: Hashable, find: Callable[[], T]) -> T | None:
         """The answer, by `find` where it is not known; None while the question is open."""
-        if (found := self.known(key)) is not None:
-            return found
+        found = self.known(key)
+        return found if found is not None else self.seek(key, find)
+
+    def seek(self, key: Hashable, find: Callable[[], T]) -> T | None:
+        """The answer to a question of which nothing is known, by `find`; None while it is open."""
         if (level := self._open.get(key)) is not None:
             self._lacks = min(self._lacks, level)
             return None

@@ -27,7 +27,6 @@ SHARD = frozenset({"shard_id", "num_shards"})
 """The keywords by which a reader of another library is told its part of the data."""
 _OF_SEVERAL_RANKS = frozenset({"launcher", "strategy"})
 """The keywords by which a runner of MMEngine makes the process group."""
-MOST_NAMES = 10_000  # full names that are kept with what they stand for: programs call the same functions
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 
 
@@ -165,7 +164,7 @@ def _is_hook_of_lightning(name: str, scope: Scope) -> bool:
     )
 
 
-@lru_cache(MOST_NAMES)
+@lru_cache(names.MOST_NAMES)
 def canonical(full: str) -> str:
     """A full name with the usual short names of torch's modules written out."""
     full = full.replace("torch.distributed.distributed_c10d.", names.DIST)
@@ -180,7 +179,7 @@ def canonical(full: str) -> str:
     return full
 
 
-@lru_cache(MOST_NAMES)
+@lru_cache(names.MOST_NAMES)
 def _known(full: str) -> str:
     """What a function of this full name is for."""
     full = canonical(full)

@@ -83,13 +83,14 @@ class Registries:
 
 def look_up(node: ast.Call) -> LookUp | None:
     """The registry that a call asks for the function that it calls; None of any other call."""
-    match node.func:
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        return LookUp(func.value, node.args[0], 1) if func.attr in _CALLS and node.args else None
+    match func:
         case ast.Subscript(value=owner, slice=key):
             return LookUp(owner, key, 0)
         case ast.Call(func=ast.Attribute(value=owner, attr=how), args=[key, *_]) if how in _GIVES:
             return LookUp(owner, key, 0)
-        case ast.Attribute(value=owner, attr=how) if how in _CALLS and node.args:
-            return LookUp(owner, node.args[0], 1)
     return None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ddpdoctor.evidence.training_code import Kind
 
+MOST_NAMES = 10_000  # names that are kept with what is known of them: programs call the same functions
 DIST = "torch.distributed."
 
 DIST_OF_OTHERS = ("ignite.distributed.", "mmengine.dist.", "deepspeed.comm.")
@@ -427,6 +430,7 @@ WASHES_NOT = (
 """Parts of names that look like those and are something else."""
 
 
+@lru_cache(MOST_NAMES)
 def washes(last: str) -> bool:
     """Whether the last part of a name says that the function makes a value equal on all ranks."""
     lower = last.lower()

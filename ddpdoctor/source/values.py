@@ -125,7 +125,7 @@ class Values:
         self._depth += 1
         self.context, self.single = inner, single
         try:
-            return self.answers.ask(key, lambda: joined(evaluate(self, node, at))) or ()
+            return self.answers.seek(key, lambda: joined(evaluate(self, node, at))) or ()
         finally:
             self._depth -= 1
             self.context, self.single = outer, around
@@ -173,10 +173,13 @@ class Values:
         single: SingleObject | None = None,
     ) -> Origins:
         """What `find` gives in a context and of an object, sought once; nothing where it is asked for while it is sought."""
+        asked = (*key, id(context), id(single))
+        if (found := self.answers.known(asked)) is not None:
+            return found
         outer, around = self.context, self.single
         self.context, self.single = context, single
         try:
-            return self.answers.ask((*key, id(context), id(single)), lambda: joined(find())) or ()
+            return self.answers.seek(asked, lambda: joined(find())) or ()
         finally:
             self.context, self.single = outer, around
 
@@ -253,9 +256,6 @@ class Values:
     def defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
         """What one assignment gives a name; the same wherever the name is used."""
         context, single = self.context_in(scope), self.single_in(scope)
-        known = self.answers.known((id(definition), "given", id(context), id(single)))
-        if known is not None:
-            return known
         return self.once((id(definition), "given"), lambda: self._defined(key, definition, scope), context, single)
 
     def _defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
