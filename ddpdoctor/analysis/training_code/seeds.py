@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
 from ddpdoctor.whole_numbers import whole_number
@@ -14,6 +16,7 @@ _SEEDS = (
 """Parts of the names of what may make draws alike, in lower case."""
 
 
+_WORD = re.compile(r"\w+")
 _OF_TORCH = frozenset({"manual_seed", "manual_seed_all"})
 
 
@@ -30,18 +33,22 @@ def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
         return f"only torch's generator is seeded, and `{seeded_by}` is not called"
     near = [(owner, seed) for owner, seed in graph.calls_near(function, "seed") if seed.name == seeded_by]
     seeds = [seed for _, seed in near]
-    of_rank = [seed for owner, seed in near if _always_of_rank(owner, seed)]
+    of_rank = [seed for owner, seed in near if _always_of_rank(graph, function, owner, seed)]
     if seeds and len(of_rank) == len(seeds) and not graph.any_program(function, _HIDDEN_SEEDS):
         return f"the seed in line {of_rank[0].place.line} holds the rank"
     return ""
 
 
-def _always_of_rank(owner: Function, seed: Call) -> bool:
-    """Whether a seed holds the rank each time: of a parameter, whatever the callers give for it."""
+def _always_of_rank(graph: CallGraph, function: Function, owner: Function, seed: Call) -> bool:
+    """Whether a seed holds the rank each time: what is made of parameters may not, where there are several calls."""
     given = seed.argument("seed", 0)
     if given is None or given.only(*RANK_KINDS) is None:
         return False
-    return given.text not in owner.parameters or all(origin.kind in RANK_KINDS for origin in given.origins)
+    near = graph.files_near(function)
+    calls = [caller for caller, _ in graph.callers.get(owner.id, ()) if caller.place.file in near]
+    if len(calls) < 2 or set(_WORD.findall(given.text)).isdisjoint(owner.parameters):
+        return True
+    return given.text in owner.parameters and all(origin.kind in RANK_KINDS for origin in given.origins)
 
 
 def seeded_by_rank(function: Function, draw: str) -> bool:
