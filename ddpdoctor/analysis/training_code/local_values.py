@@ -43,7 +43,11 @@ def _generator(origin: Origin) -> str:
 def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
     """Whether an object is a loss of the wrapper, or a batch that the wrapper is trained with."""
     _, call = graph.made.get(origin.made, (None, None))
-    if call is not None and call.does == "loader" and (is_sharded(graph, call) or _has_own_data(graph, call)):
+    if (
+        call is not None
+        and call.does == "loader"
+        and (is_sharded(graph, call) or _has_own_data(graph, call) or _is_prepared(graph, call))
+    ):
         return True
     if call is not None and _trains_the_wrapper(graph, call):
         return True
@@ -54,6 +58,14 @@ def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
         )
     takers = graph.taken_by(origin.made) if origin.note != "batch" else ()
     return any(_trains_the_wrapper(graph, taker) for _, taker in takers)
+
+
+def _is_prepared(graph: CallGraph, loader: Call) -> bool:
+    """Whether Accelerate's `prepare` or Fabric's `setup_dataloaders` gives each rank its part of what a loader reads."""
+    return any(
+        taker.does == "prepare" and any(one.name.isdecimal() and loader.id in one.value.made for one in taker.arguments)
+        for _, taker in graph.taken_by(loader.id)
+    )
 
 
 def _has_own_data(graph: CallGraph, loader: Call) -> bool:
