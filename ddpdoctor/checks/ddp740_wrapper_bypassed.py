@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from functools import partial
+from operator import attrgetter
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
@@ -28,7 +29,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
         loss = loss_of(graph, backward)
-        if loss is None or not graph.once(("steps", function.id), partial(_steps, function)):
+        if loss is None or not _steps(graph, function):
             continue
         forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
         if not forwards or reduces_by_hand(graph, function, backward):
@@ -48,10 +49,12 @@ def _stepped_beside(
 ) -> bool:
     """Of a loss that goes through another model's wrapper, too: whether the next step updates what a bare forward used."""
     bare = forward.receiver.only(Kind.BARE) if forward.receiver is not None else None
-    step = next((call for call in function.calls if call.does == "step" and call.order > backward.order), None)
-    if bare is None or bare.made in wrapped or step is None or step.receiver is None or "detach" in forward.used:
+    if bare is None or bare.made in wrapped or "detach" in forward.used:
         return False
-    made = [graph.made[each][1] for each in step.receiver.made if each in graph.made]
+    steps = _steps(graph, function)
+    behind = bisect_right(steps, backward.order, key=attrgetter("order"))
+    receiver = steps[behind].receiver if behind < len(steps) else None
+    made = [graph.made[each][1] for each in receiver.made if each in graph.made] if receiver is not None else []
     given = made[0].argument("params", 0) if len(made) == 1 and made[0].does == "optimizer" else None
     return given is not None and bare.made in given.made
 
@@ -80,8 +83,13 @@ def _by_wrapper(
         )
 
 
-def _steps(function: Function) -> bool:
-    return any(call.does == "step" for call in function.calls)
+def _steps(graph: CallGraph, function: Function) -> list[Call]:
+    """The steps of optimizers in a function, in order."""
+
+    def find() -> list[Call]:
+        return sorted((call for call in function.calls if call.does == "step"), key=attrgetter("order"))
+
+    return graph.once(("steps", function.id), find)
 
 
 def _wrapped(call: Call) -> bool:
