@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ddpdoctor.analysis.collectives.framework_requests import exits_with_an_error, line_of
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, spoken, unique_ranks, who
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, Where
 
 UNNAMED = "an exception that the log does not name"
 RULE = Rule(
@@ -160,7 +161,7 @@ def _wordless(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
             exit_code=left[0].exit.exit_code,
         )
     elif found:
-        yield _without_a_message(found, failures)
+        yield _without_a_message(found, failures, code)
 
 
 def _exit_call(error: RankError, code: SourceCode | None) -> str:
@@ -171,7 +172,7 @@ def _exit_call(error: RankError, code: SourceCode | None) -> str:
     return next((name for name in _EXIT_CALLS if name in called), "sys.exit")
 
 
-def _without_a_message(found: Sequence[Failure], failures: Failures) -> Finding:
+def _without_a_message(found: Sequence[Failure], failures: Failures, code: SourceCode | None) -> Finding:
     """Of ranks that ended at once with one code nothing shows which was first: none is named."""
     codes = sorted({failure.exit.exit_code for failure in found if failure.exit.exit_code is not None})
     times = {failure.exit.ended_at for failure in found}
@@ -182,6 +183,16 @@ def _without_a_message(found: Sequence[Failure], failures: Failures) -> Finding:
     ended = f"{who(named or found)} ended with exit code {' and '.join(map(str, codes if not named else [first.exit.exit_code]))}"
     closed = failures.log.closed if failures.log is not None else 0
     certain = bool(named) and (bool(spared or closed) or len(found) > 1)
+    printed = [line.text for line in failures.log.failure_lines] if failures.log is not None else []
+    exits = exits_with_an_error(code, printed, unique_ranks(named), sorted(spared)) if certain else None
+    if exits is not None:
+        return RULE.finding(
+            f"{who(named)} left by `{exits.text}` with exit code {first.exit.exit_code}",
+            ranks=unique_ranks(named),
+            where=[Where.at(line_of(exits), rank=rank, note="left here") for rank in unique_ranks(named)],
+            remedy="see what leads to this line; what the other ranks print about closed connections comes from it",
+            exit_code=first.exit.exit_code,
+        )
     return RULE.finding(
         f"{ended}, and nothing that explains it is in the logs given",
         ranks=unique_ranks(named),

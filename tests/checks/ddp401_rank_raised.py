@@ -1,7 +1,8 @@
 """An exception of one rank's own, of a DataLoader worker, of nobody knows whom; peers that only lost it."""
 
+from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
-from ddpdoctor.evidence.source import CodePlace, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
 from tests.checks import Sick
 from tests.rank_ends import CLOSED, FINE, LOST_PEER, PLACE, ended, logged, raised
 
@@ -11,7 +12,50 @@ LEAVES_AT_ONCE = SourceCode(
     places=(CodePlace(file=PLACE.file, line=PLACE.line, function=PLACE.function, calls=("os._exit",)),)
 )
 
+
+def raises(text: str, line: int = 48, test: str = "used > limit", branch: int = 0) -> Request:
+    """A statement in train.py, under a test."""
+    condition = Condition(line=line - 1, test=test, branch=branch, by_rank="rank" in test)
+    return Request(file=PLACE.file, line=line, function="train", text=text, wants="stop", conditions=(condition,))
+
+
+def printed(*lines: str) -> JobLog:
+    """The log of a job that printed these lines and then failed."""
+    return JobLog(files=("job.log",), lines=9, failure_lines=tuple(FailureLine(text=line) for line in lines))
+
+
+ENDED_BY_LAUNCHER = RankExit(exit_code=-15, ended_by_launcher=True)
+FULL = raises("raise SystemExit('quota exceeded')")
+BAD_RANK = raises("raise SystemExit(f'{used} of {limit}')", 60, "rank == 1")
+
 SICK = (
+    Sick(  # Python keeps no SystemExit that was raised; its message is on stderr
+        evidence=ended(
+            ENDED_BY_LAUNCHER,
+            RankExit(exit_code=1),
+            job=(printed("quota exceeded"), SourceCode(places=(), requests=(FULL, BAD_RANK))),
+        ),
+        says="rank 1 left by `raise SystemExit('quota exceeded')` with exit code 1",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"exit_code": 1},
+    ),
+    Sick(  # a message that only the run knows, under a test that only this rank passes
+        evidence=ended(ENDED_BY_LAUNCHER, RankExit(exit_code=1), job=(SourceCode(places=(), requests=(BAD_RANK,)),)),
+        says="rank 1 left by `raise SystemExit(f'{used} of {limit}')` with exit code 1",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:60 train",),
+        measured={"exit_code": 1},
+    ),
+    *(
+        Sick(  # another statement may have ended it
+            evidence=ended(ENDED_BY_LAUNCHER, RankExit(exit_code=1), job=(SourceCode(places=(), requests=requests),)),
+            says="rank 1 ended with exit code 1, and nothing that explains it is in the logs given",
+            ranks=(1,),
+            measured={"exit_code": 1},
+        )
+        for requests in ((FULL,), (FULL, BAD_RANK), (raises("raise SystemExit(2)", 60, "rank == 0"),))
+    ),
     Sick(
         evidence=ended(LOST_PEER, raised("scratch disk is full", "SystemExit"), LOST_PEER),
         says="rank 1 called sys.exit(scratch disk is full)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from ddpdoctor.analysis.collectives.callsites import ranks_under, tells_ranks_ap
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, Request, SourceCode
 
+_RAISES_AN_EXIT = re.compile(r"raise SystemExit\((?P<status>.+)\)", re.DOTALL)
 _ENDS_WELL = re.compile(r"(?:raise SystemExit|(?:sys\.|os\._)?exit|quit)(?:\((?:0|None)?\))?")
 
 
@@ -23,12 +25,17 @@ class RankRequest:
     @property
     def frame(self) -> Frame:
         """Its line."""
-        return Frame(file=self.request.file, line=self.request.line, function=self.request.function)
+        return line_of(self.request)
 
     def made_by(self, ranks: Sequence[int]) -> tuple[int, ...]:
         """Those of `ranks` that the test lets through, as far as it names one; empty where it does not, or where all pass."""
         named = ranks_under(self.condition, ranks)
         return named if len(named) < len(ranks) else ()
+
+
+def line_of(request: Request) -> Frame:
+    """Where the request stands."""
+    return Frame(file=request.file, line=request.line, function=request.function)
 
 
 def rank_requests(code: SourceCode | None, wants: str) -> Iterator[RankRequest]:
@@ -51,3 +58,33 @@ def exits_of(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int
             found.append((bool(made), asked))
     named = [asked for names, asked in found if names] or [asked for _, asked in found]
     return named[0] if len(named) == 1 else None
+
+
+def exits_with_an_error(
+    code: SourceCode | None, printed: Sequence[str], ranks: Sequence[int], others: Sequence[int]
+) -> Request | None:
+    """The `raise SystemExit(status)` by which these `ranks`, and not the `others`, ended the program with an error.
+
+    That is the one whose message was `printed`, or the only one that no test of the rank keeps from exactly them.
+    Python keeps no such exception: the source is all that shows it.
+    """
+    raised = {
+        request: found["status"]
+        for request in (code.requests if code is not None else ())
+        if (found := _RAISES_AN_EXIT.fullmatch(request.text)) is not None and not _ENDS_WELL.fullmatch(request.text)
+    }
+    said = [request for request, status in raised.items() if any(_is_printed(status, line) for line in printed)]
+    if said:
+        return said[0] if len(said) == 1 else None
+    asked = [one for one in rank_requests(code, "stop") if one.request in raised]
+    named = [one.request for one in asked if {*one.made_by(sorted({*ranks, *others}))} == {*ranks}]
+    return named[0] if len(named) == len(raised) == 1 else None
+
+
+def _is_printed(status: str, line: str) -> bool:
+    """Whether a line is the message that the expression `status` is, where it is a text of its own."""
+    try:
+        message = ast.literal_eval(status)
+    except (ValueError, SyntaxError):
+        return False
+    return isinstance(message, str) and bool(message.strip()) and line.strip().endswith(message.strip().split("\n")[0])
