@@ -13,6 +13,7 @@ from ddpdoctor.host import processes
 from ddpdoctor.host.ended_ranks import ended_under_torchrun
 from ddpdoctor.host.forked_ranks import talking
 from ddpdoctor.host.owned_files import user_of
+from ddpdoctor.host.script_ranks import script_jobs
 from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
@@ -70,7 +71,9 @@ def find_jobs() -> Found:
         elif _runs_python(pid):
             forbidden.append(pid)
     launched = _launched(environs, parents)
-    jobs = [*_launched_jobs(launched, environs), *_spawned_jobs(parents, environs, {*launched})]
+    scripts = [*_script_jobs(environs, parents)]
+    known = {*launched, *(pid for job in scripts for pid in job.pids)}
+    jobs = [*_launched_jobs(launched, environs), *scripts, *_spawned_jobs(parents, environs, known)]
     return Found(jobs=tuple(jobs), forbidden=tuple(forbidden))
 
 
@@ -92,15 +95,21 @@ def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
     """The running ranks of the job whose agents write to `directory`, in order of rank."""
     environs = _environs_for(directory)
     parents = processes.parents()
-    return tuple(
+    launched = [
         LaunchedProcess(
             pid=pid,
             rank=launch.rank,
             world_size=launch.world_size,
             joining=_joining(_outermost(pid, launch, parents)),
         )
-        for pid, launch in sorted(_launched(environs, parents).items(), key=lambda item: item[1].rank)
-    )
+        for pid, launch in _launched(environs, parents).items()
+    ]
+    started = [
+        LaunchedProcess(pid=pid, rank=rank, world_size=job.world_size, joining=_joining(environs[pid]))
+        for job in script_jobs(environs, parents)
+        for rank, pid in job.ranks.items()
+    ]
+    return tuple(sorted((*launched, *started), key=lambda process: process.rank))
 
 
 def ended_for(directory: Path) -> dict[int, int | None]:
@@ -220,6 +229,23 @@ def _launched_jobs(launched: Mapping[int, Launch], environs: Mapping[int, Mappin
             targets=tuple(targets),
             command=processes.command(targets[0].pid),
             environ=environs[targets[0].pid],
+            unread_agent=unread,
+        )
+
+
+def _script_jobs(environs: Mapping[int, Mapping[str, str]], parents: Mapping[int, int]) -> Iterator[RunningJob]:
+    for job in script_jobs(environs, parents):
+        if not all(_has_torch(pid) for pid in job.ranks.values()):
+            continue
+        environ = environs[next(pid for pid in job.ranks.values() if pid != job.parent)]
+        found, unread = _agents([environ.get(DIRECTORY, "")], user_of(job.parent))
+        agents = {agent.pid: agent for agent in found}
+        yield RunningJob(
+            name=f"started by process {job.parent}",
+            world_size=job.world_size,
+            targets=tuple(Target(rank=rank, pid=pid, agent=agents.get(pid)) for rank, pid in sorted(job.ranks.items())),
+            command=processes.command(job.parent),
+            environ=environ,
             unread_agent=unread,
         )
 
