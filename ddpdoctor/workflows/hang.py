@@ -203,10 +203,11 @@ def _woken(found: RankFacts, woken: Mapping[int, int], moved: Mapping[int, int])
 
 
 def unexplained(evidence: Evidence) -> tuple[str, ...]:
-    """That every rank here waits for others and none moved between two looks, where that is so."""
+    """That every rank here waits for others, or for a key of the store, and none moved between two looks; else nothing."""
     known, size = derived(evidence, Activities), evidence.one(JobSize)
     activities = known.each if known is not None else ()
-    if not activities or not all(activity.waits_for_peers and activity.stands_still for activity in activities):
+    waits = (activity.waits_for_peers or activity.kind is Activity.STORE for activity in activities)
+    if not activities or not all(waits) or not all(activity.stands_still for activity in activities):
         return ()
     ended = [entry.rank for entry in evidence.per_rank(RankExit) or () if entry.value.exit_code == 0]
     if ended:
@@ -217,6 +218,11 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
         return (f"{said}; run `ddpdoctor hang` again",)
     if size is not None and len(activities) < size.ranks:
         return ("every rank on this host waits for others: the rank they wait for is on another host",)
+    if all(activity.kind is Activity.STORE for activity in activities):
+        asked = f"every rank waits for a key of the store, and none was set for {LOOK_SECONDS:.0f} s"
+        return (
+            f"{asked}; see which rank should set each key, and whether it does, under the same name and in the same store",
+        )
     still = (
         f"every rank waits for others, none made progress for {LOOK_SECONDS:.0f} s, and their stacks do not show why"
     )

@@ -13,16 +13,19 @@ from ddpdoctor.cli import run
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.host import running_jobs
 from ddpdoctor.ranks import own_dumps
 from ddpdoctor.ranks.fr_dump_files import read_dump
 from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.workflows import hang
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST
+from tests.checks.ddp307_rank_stuck_outside_collective import OWN_LINE
 from tests.hangs import IN_BACKWARD, rank
 from tests.hangs import hang as hang_of
 from tests.ranks.test_fr_dump_files import GLOO
 
+IN_SLEEP = (Frame(file="/job/train.py", line=70, function="save"),)
 LOGS_ALONE = """import torch.distributed as dist
 
 dist.init_process_group("nccl")
@@ -46,6 +49,18 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ranks_that_all_wait_are_not_called_healthy(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hang"]) == 3
     assert "undecided: every rank waits for others" in capsys.readouterr().out
+
+
+def test_a_job_of_which_every_rank_waits_for_a_key_of_the_store_is_not_called_healthy() -> None:
+    """Nobody is at work, so that no rank sets the key; a rank that sleeps beside them may set it."""
+    asks = CodePlace(file="/job/train.py", line=88, function="validate", calls=("store.wait", "datetime.timedelta"))
+    waits, sleeps = rank(OWN_LINE, system_call="poll"), rank(IN_SLEEP, system_call="clock_nanosleep")
+    facts = (SourceCode(places=(asks,)),)
+
+    (reason,) = hang.unexplained(hang_of(waits, waits, waits, seconds=None, facts=facts))
+
+    assert reason.startswith("every rank waits for a key of the store")
+    assert not hang.unexplained(hang_of(waits, sleeps, waits, seconds=None, facts=facts))
 
 
 def test_lines_that_lint_suspects_stand_beside_an_undecided_report(

@@ -48,7 +48,9 @@ _ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Act
 _ASKS_THE_STORE = re.compile(
     r"(?:^|\.|\b(?:c10d|tcp|file|hash|prefix)_?)_?(?:default_)?store\.(?:get|wait|multi_get)$", re.IGNORECASE
 )
-_READS_A_VALUE = frozenset({"int", "float", "str", "bool", "print", "loads", "decode"})  # of what the store gives
+_READS_A_VALUE = frozenset(  # of what the store gives, or makes what it is asked with
+    {"int", "float", "str", "bool", "print", "loads", "decode", "timedelta", "format", "join", "range", "list"}
+)
 _ASKS = frozenset({"input", "sys.stdin.readline", "sys.stdin.read", "getpass.getpass"})
 WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.DEVICE, Activity.RENDEZVOUS})
 
