@@ -27,9 +27,9 @@ MAX_STATEMENT = 400  # characters of a statement that is looked through for the 
 LINES_AROUND = 3  # before and after a line, for a report
 MAX_LINE = 200  # characters of a line in a report
 _ONE_RANK_ONLY = re.compile(
-    r"(?:^|\.|_)(?:(?:rank_?(?:zero|0)|master|main_process|primary)_only|on_(?:local_)?(?:main_|last_)?process)$"
+    r"(?:^|\.|_)(?:(?:rank_?(?:zero|0)|one_rank|master|main_process|primary)_only|on_(?:local_)?(?:main_|last_)?process)$"
 )
-"""Decorators of Lightning, Accelerate, mmcv and others."""
+"""Decorators of Lightning, Accelerate, Ignite, mmcv and others."""
 CACHES = frozenset(
     {"lru_cache", "functools.lru_cache", "cache", "functools.cache", "cached_property", "functools.cached_property"}
 )

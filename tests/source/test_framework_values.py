@@ -83,7 +83,8 @@ def test_one_rank_passes(test: str) -> None:
 
 
 @pytest.mark.parametrize("decorator", ["accelerator.on_main_process", "accelerator.on_process(process_index=0)",
-                                       "accelerator.on_last_process", "rank_zero_only"])  # fmt: skip
+                                       "accelerator.on_last_process", "rank_zero_only",
+                                       "idist.one_rank_only(rank=3)"])  # fmt: skip
 def test_a_decorator_of_a_framework_runs_a_function_on_one_rank(decorator: str) -> None:
     """The hook calls what is decorated so."""
     text = PROGRAM.format(test=f"@{decorator}\n        def write():\n")
