@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -44,7 +44,7 @@ def check(
     for one in handshakes.misdirected:
         yield _misdirected(one)
     if peers is not None and activities is not None and timeline is None:
-        yield from _by_stacks(handshakes, activities)
+        yield from _by_stacks(handshakes, activities, {entry.rank: entry.value for entry in peers})
         return
     for circle in handshakes.unmatched:
         tags = any(one.tag for one in circle)
@@ -75,8 +75,11 @@ def _misdirected(one: Unmatched) -> Finding:
     )
 
 
-def _by_stacks(handshakes: Handshakes, activities: Activities) -> Iterator[Finding]:
-    """All that wait for one partner together, and the circles, with what the partner waits in meanwhile."""
+def _by_stacks(handshakes: Handshakes, activities: Activities, given: Mapping[int, GivenPeer]) -> Iterator[Finding]:
+    """All that wait for one partner together, and the circles, with what the partner waits in meanwhile.
+
+    A rank that waits for one partner while another one waits for it may have named the wrong one: then both may be at fault.
+    """
     by_rank = {one.rank: one for one in activities.each}
     alone = [circle[0] for circle in handshakes.unmatched if len(circle) == 1]
     awaited = sorted({one.partner for one in alone})
@@ -89,14 +92,38 @@ def _by_stacks(handshakes: Handshakes, activities: Activities) -> Iterator[Findi
         others = [by_rank[rank] for rank in partners if rank not in of_itself]
         meanwhile = "".join(f"; rank {one.rank} waits in {one.operation}" for one in others)
         theirs = [Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}") for one in others if one.place]
+        passed_by = {rank: one.rank for one in circle for rank in _passed_by(one, given)}
         yield RULE.finding(
             f"{'; '.join(_describe(one, tags=False) for one in circle)}{meanwhile}",
-            ranks=partners,
-            where=[*theirs, *(where for one in circle for where in _where(one))],
-            details=[BY_STACKS],
+            ranks=sorted({*partners, *passed_by.values()}),
+            where=[
+                *theirs,
+                *(where for one in circle for where in _where(one)),
+                *(
+                    Where.at(given[rank].place, rank=rank, note=f"{given[rank].op} with rank {waiting}")
+                    for rank, waiting in passed_by.items()
+                    if given[rank].place is not None
+                ),
+            ],
+            details=[
+                BY_STACKS,
+                *(
+                    f"rank {rank} waits in {given[rank].op} with rank {waiting}, which may have named the wrong partner"
+                    for rank, waiting in passed_by.items()
+                ),
+            ],
             waiting=[one.rank for one in circle],
             kind=circle[0].kind,
         )
+
+
+def _passed_by(one: Unmatched, given: Mapping[int, GivenPeer]) -> list[int]:
+    """The ranks that wait in the other half of such a transfer for a rank that waits for another partner."""
+    return [
+        rank
+        for rank, theirs in sorted(given.items())
+        if theirs.peer == one.rank and rank != one.partner and ("recv" in theirs.op) != (one.kind == "recv")
+    ]
 
 
 def _by_programs(graph: WaitForGraph) -> Finding:

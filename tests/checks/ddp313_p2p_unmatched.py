@@ -50,6 +50,13 @@ SICK = (
         where=(f"rank 2 {SCRIPT}:95 train", f"rank 1 {SCRIPT}:25 step", f"rank 3 {SCRIPT}:22 step"),
         measured={"waiting": [1, 3], "kind": "send"},
     ),
+    Sick(  # rank 1 receives from rank 2 while rank 3 sends to it: the wrong partner, or rank 2 has left its send out
+        evidence=hang(IN_BARRIER, stands_in("recv", 2, 25), IN_BARRIER, stands_in("send", 1, 42), seconds=None),
+        says="rank 1 waits in recv from rank 2, which did not send; rank 2 waits in barrier",
+        ranks=(1, 2),
+        where=(f"rank 2 {SCRIPT}:95 train", f"rank 1 {SCRIPT}:25 step", f"rank 3 {SCRIPT}:42 step"),
+        measured={"waiting": [1], "kind": "recv"},
+    ),
     Sick(  # both receive first
         evidence=hang(stands_in("recv", 1, 22), stands_in("recv", 0, 22), seconds=None),
         says="rank 0 waits in recv from rank 1, which did not send; rank 1 waits in recv from rank 0, which did not send",
