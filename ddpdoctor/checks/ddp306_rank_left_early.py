@@ -123,6 +123,7 @@ def check(
         )
         everyone = (*desync.minority, *desync.majority)
         out_of_loops = [*_out_of_loops(desync, calls, code)] if gone is None and not left_by else []
+        lengths = [*rank_values.where(desync.issued, desync.majority, desync.minority[0], code)]
         errors = exception_context.errors_of(calls, desync)
         longer = _longer(desync, gone)
         as_many = _as_many(desync, made_steps) and not longer
@@ -137,7 +138,7 @@ def check(
             where=[
                 *(left_by or out_of_loops),
                 *(_asked(code, desync.minority, desync.majority) if not errors else ()),
-                *rank_values.where(desync.issued, desync.majority, desync.minority[0], code),
+                *lengths,
                 *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
                 *witnesses(desync.issued, everyone),
                 *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
@@ -157,7 +158,7 @@ def check(
             else OF_A_DECISION
             if out_of_loops
             else ALL_COME
-            if as_many
+            if as_many and not lengths
             else OF_A_DECISION
             if gone is None and _by_a_decision(desync, made_steps, code)
             else None,
@@ -252,9 +253,14 @@ def _by_a_decision(desync: Desync, steps: Mapping[int, int], code: SourceCode | 
 
 
 def _out_of_loops(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Iterable[Where]:
-    """The statements by which ranks that ended left the loop of their last forward, or else that in which the others wait."""
+    """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait."""
     trained = [*loop_departures.ways_out_of_training(calls, desync.ended, code)]
-    return trained or loop_departures.ways_out_of_waiting(desync, code)
+    waiting = [*loop_departures.ways_out_of_waiting(desync, code)]
+    return (
+        trained
+        or waiting
+        or loop_departures.ways_out_between(loops_left(desync, code), desync.ended, desync.majority, calls, code)
+    )
 
 
 def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:
@@ -313,6 +319,7 @@ def _by_exits(
             *(called or loop_departures.ways_out_of_training(calls, failures.finished, code)),
             *_asked(code, failures.finished, unique_ranks(lost)),
         ]
+        decided = [*_out_of_the_same_loop(failures.finished, lost, calls, code)] if not left_by else []
         lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
         if departure is not None and _explains(departure, failures.finished) and not left_by:
             yield _by_departure(departure, code, f"; {ended}", lost_at)
@@ -320,17 +327,30 @@ def _by_exits(
         yield RULE.finding(
             ended,
             ranks=failures.finished,
-            where=[*left_by, *lost_at],
+            where=[*left_by, *decided, *lost_at],
             details=[f"{group_ranks(failures.finished)} called no forward of a DDP model"] if alone else [],
             remedy=OF_A_BARE_MODEL
             if alone
             else OF_AN_EXIT
             if called and _in_a_loop(exits, failures.finished, code)
+            else OF_A_DECISION
+            if decided
             else ALL_COME
             if still == after and not _in_training(lost, failures.finished, calls, code)
             else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
+
+
+def _out_of_the_same_loop(
+    finished: Sequence[int], lost: Sequence[Failure], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> Iterator[Where]:
+    """The statements by which ranks that ended may have left the loop in which the others lost them, in the same pass."""
+    stack = lost[0].error.stack if lost[0].error is not None else ()
+    places = [(frame, place) for frame in stack if code is not None and (place := code.at(frame.file, frame.line))]
+    loops = {(frame.file, loop): frame for frame, place in places for loop in place.loops}
+    waiting = [(frame, loop) for (_, loop), frame in loops.items()]
+    yield from loop_departures.ways_out_between(waiting, finished, unique_ranks(lost), calls, code)
 
 
 def _trained_alone(

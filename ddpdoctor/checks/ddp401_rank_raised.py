@@ -184,7 +184,11 @@ def _without_a_message(found: Sequence[Failure], failures: Failures, code: Sourc
     closed = failures.log.closed if failures.log is not None else 0
     certain = bool(named) and (bool(spared or closed) or len(found) > 1)
     printed = [line.text for line in failures.log.failure_lines] if failures.log is not None else []
-    exits = exits_with_an_error(code, printed, unique_ranks(named), sorted(spared)) if certain else None
+    exits = (
+        exits_with_an_error(code, printed, unique_ranks(named), [rank for rank in spared if rank is not None])
+        if certain
+        else None
+    )
     if exits is not None:
         return RULE.finding(
             f"{who(named)} left by `{exits.text}` with exit code {first.exit.exit_code}",

@@ -89,6 +89,9 @@ class Condition:
         return bool(is_set) and name.isidentifier() and not value.startswith("=")
 
 
+_HOW_LONG = re.compile(r"(?:^|_)(?:epochs?|steps?|iter(?:ation)?s?|batches|updates|rounds|length)$")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankValue:
     """A value that is not the same on every rank, because the source computes it from the rank."""
@@ -107,6 +110,11 @@ class RankValue:
     def bounds(self, loops: Sequence[Loop]) -> bool:
         """Whether one of these loops has in its head what the value is assigned to."""
         return any(target in re.findall(r"[\w.]+", loop.head) for target in self.targets for loop in loops)
+
+    @property
+    def limits(self) -> bool:
+        """Whether it is passed as an argument that says how long a loop is: `max_epochs=4 - rank`."""
+        return _HOW_LONG.search(self.keyword) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only, ranks_under, selects_ranks
@@ -140,6 +141,32 @@ def ways_out_of_waiting(desync: Desync, code: SourceCode | None) -> Iterator[Whe
                 shown.add((frame.file, jump.line))
                 place = Frame(file=frame.file, line=jump.line, function=frame.function)
                 yield from (Where.at(place, rank=rank, note=_note(jump)) for rank in desync.ended)
+
+
+def ways_out_between(
+    waiting: Iterable[tuple[Frame, Loop]],
+    ended: Sequence[int],
+    others: Sequence[int],
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> Iterator[Where]:
+    """The statements between the last forward that all ranks called and the call that the ones that `ended` did not come to.
+
+    Only of a loop in which both stand, so that there is no other way past that call but out of the loop. `waiting` are the loops
+    in which the others wait, each with a line in it.
+    """
+    last = {entry.rank: entry.value.forwards[-1] for entry in calls or () if entry.value.forwards}
+    everyone = (*ended, *others)
+    if not ended or not {*everyone} <= {*last} or len({last[rank].number for rank in everyone}) > 1:
+        return
+    before = {(frame.file, frame.function): frame.line for frame in last[ended[0]].stack}
+    for frame, loop in waiting:
+        trained = before.get((frame.file, frame.function))
+        place = code.at(frame.file, trained) if code is not None and trained is not None else None
+        passes_over = any(jump.word == "continue" for jump in loop.jumps)
+        if trained is not None and place is not None and loop in place.loops and not passes_over:
+            between = tuple(jump for jump in loop.jumps if trained < jump.line < frame.line)
+            yield from ways_out([(frame, replace(loop, jumps=between))], ended)
 
 
 def _note(jump: Jump) -> str:

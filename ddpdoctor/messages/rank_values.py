@@ -13,14 +13,14 @@ from ddpdoctor.model import Where
 def where(
     issued: Mapping[int, IssuedCall], callers: Sequence[int], odd: int, code: SourceCode | None
 ) -> Iterator[Where]:
-    """Those that compare the rank, or bound a loop, above the call that the first of `callers` made, as lines of rank `odd`."""
+    """Those that compare the rank, or bound a loop, above the call of the first of `callers`, as lines of rank `odd`."""
     if code is None or not callers or callers[0] not in issued:
         return
     seen = set()
     for frame in issued[callers[0]].program:
         place = code.at(frame.file, frame.line)
         for value in place.rank_values if place is not None else ():
-            tells = value.compares or (place is not None and value.bounds(place.loops))
+            tells = value.compares or value.limits or (place is not None and value.bounds(place.loops))
             if tells and (frame.file, value) not in seen:
                 seen.add((frame.file, value))
                 at = Frame(file=frame.file, line=value.line, function=frame.function)

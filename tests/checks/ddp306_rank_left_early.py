@@ -11,7 +11,7 @@ from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import SCRIPT, TORCH, hang, rank, stack
-from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
+from tests.rank_ends import CLOSED, LOST_PEER, WRONG_SIZE, ended
 
 LOOP = Loop(line=55, head="for images, labels in loader")
 CODE = (
@@ -158,6 +158,68 @@ def leaves(line: int, test: str, text: str = "sys.exit(0)") -> Request:
     return Request(file="/job/train.py", line=line, function="stop", text=text, wants="exit", conditions=(condition,))
 
 
+def stopped_early(*jumps: Jump, passed: int = 1) -> Evidence:
+    """Rank 1 has ended, after as many steps as its peers, which wait behind a statement out of the loop over epochs."""
+    epochs = replace(EPOCHS, jumps=jumps)
+    step, save = replace(STEP, main=98), Did("barrier", line=95, main=104)
+    stacks = (AT, Frame(file=TRAIN, line=98, function="main"))
+
+    def facts(number: int) -> tuple[object, ...]:
+        trained = CollectiveCalls(forwards=(Forward(number=number, place=AT, stack=stacks),))
+        return StepCount(steps=1), trained
+
+    return flights(
+        [step, waits(save)],
+        [step],
+        [step, waits(save)],
+        facts={0: facts(passed), 1: (RankExit(exit_code=0), *facts(1)), 2: facts(passed)},
+        code=(
+            CodePlace(file=TRAIN, line=61, function="train_step"),
+            CodePlace(file=TRAIN, line=95, function="train_step"),
+            CodePlace(file=TRAIN, line=98, function="main", loops=(epochs,)),
+            CodePlace(file=TRAIN, line=104, function="main", loops=(epochs,)),
+        ),
+    )
+
+
+STOPS = Jump(line=102, word="break", test="should_stop(loss)")
+BEHIND = ("rank 0 /home/me/job/train.py:95 train_step", "rank 2 /home/me/job/train.py:95 train_step")
+
+
+def stopped(*where: str, jumps: tuple[Jump, ...], passed: int = 1) -> Sick:
+    """What is said of it, with these lines."""
+    return Sick(
+        evidence=stopped_early(*jumps, passed=passed),
+        says="rank 1 ended with exit code 0 after 1 step while ranks 0,2 wait in barrier #2, which have made 1 step",
+        ranks=(1,),
+        where=(*where, *BEHIND),
+        measured={
+            "seq": 2,
+            "group": "default",
+            "calls": {"1": 1, "0": 2, "2": 2},
+            "steps": {"0": 1, "1": 1, "2": 1},
+        },
+    )
+
+
+def lost_in_save() -> Evidence:
+    """The same, where no recorder tells what the others wait in: only the error with which they lost rank 1."""
+    known = stopped_early(STOPS)
+    error = RankError(
+        type="RuntimeError",
+        message=CLOSED,
+        stack=(Frame(file=TRAIN, line=95, function="train_step"), Frame(file=TRAIN, line=104, function="main")),
+    )
+    kept = [
+        (
+            *(fact for fact in found.facts if isinstance(fact, StepCount | CollectiveCalls)),
+            RankExit(exit_code=0) if found.rank == 1 else RankExit(exit_code=1, error=error, order=found.rank),
+        )
+        for found in known.ranks
+    ]
+    return replace(ranks(*kept), job=known.job)
+
+
 EXITS = SourceCode(
     requests=(
         leaves(20, "step > 8 and rank == 1"),
@@ -169,6 +231,18 @@ EXITS = SourceCode(
 EITHER = SourceCode(requests=(leaves(20, "rank == '1'"), leaves(30, "not shards[rank]")))
 
 SICK = (
+    # by a decision of its own, between the last forward and the call to which it did not come
+    stopped("rank 1 /home/me/job/train.py:102 main", jumps=(STOPS,)),
+    stopped(jumps=(replace(STOPS, line=97), replace(STOPS, line=106))),  # before that forward, and behind that call
+    stopped(jumps=(replace(STOPS, line=100, word="continue"), STOPS)),  # it may have passed over the call, and gone on
+    stopped(jumps=(STOPS,), passed=2),  # its peers are in another pass
+    Sick(
+        evidence=lost_in_save(),
+        says="rank 1 ended with exit code 0 after 1 step, and ranks 0,2 lost it in the middle of a collective, after 1 step",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:102 main", *BEHIND),
+        measured={"steps": {"0": 1, "1": 1, "2": 1}},
+    ),
     Sick(
         evidence=apart(8, 2),  # the one has no further batch, and the other has not drawn its next yet
         says="rank 1 left its loop and waits in barrier #2 while rank 0 waits in broadcast #2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ddpdoctor.analysis.collectives.callsites import ranks_under, spoken
@@ -175,6 +176,15 @@ def test_a_value_that_depends_on_the_rank_has_the_name_of_its_argument(tmp_path:
     assert code is not None
     (value,) = code.places[0].rank_values
     assert (value.keyword, value.targets, value.line) == ("learning_rate", ("args",), 2)
+    assert not value.limits
+    assert [
+        replace(value, keyword=name).limits for name in ("max_epochs", "num_train_epochs", "save_steps_to", "num_iters")
+    ] == [
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_rank_that_a_framework_holds_makes_a_value_depend_on_it(tmp_path: Path) -> None:
