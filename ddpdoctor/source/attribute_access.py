@@ -117,6 +117,7 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
         if cls is not None and values.project.is_a(cls, "Hook"):  # MMEngine's runner has wrapped its model
             return (Origin(kind=Kind.WRAPPED, text="runner.model", note="prepared"),)
     if not found:
+        found += _of_namespace(values, owner, node.attr, at)
         tail = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
         found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
         if not found and isinstance(owner, ast.Name) and owner.id in names.TRAINERS and not of_owner:
@@ -128,6 +129,14 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
     if not found and node.attr in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
+
+
+def _of_namespace(values: Values, owner: ast.expr, name: str, at: At) -> Origins:
+    """What a `SimpleNamespace` was made with under a name; nothing of other objects."""
+    from ddpdoctor.source.written_dicts import items_of  # which asks for attributes itself
+
+    items = items_of(values, owner, at)
+    return values.of(*items[name]) if items is not None and name in items else ()
 
 
 def _is_hf_trainer(values: Values, node: ast.expr, objects: Origins, at: At) -> bool:

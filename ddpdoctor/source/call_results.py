@@ -15,12 +15,14 @@ from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.lengths import is_certain_rank, of_length, of_range
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
+from ddpdoctor.source.parameters import given_at, position_of, ways_into
 from ddpdoctor.source.passed_through import given_back
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.single_objects import SingleObject
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.washing import makes_collective
 from ddpdoctor.source.written_calls import called, of_lambda, with_literals
+from ddpdoctor.source.written_dicts import is_environment, items_of
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _THROUGH = frozenset({"int", "str", "float", "bool", "abs", "round", "max", "min", "list", "tuple", "sum", "len", "repr", "any",
                       "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip
+_TYPES = frozenset({"int", "str", "float", "bool"})
 _BUILT_OF_PARTS = ("join", "Path", "format", "device", "PurePath")
 _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "npu",
                           "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
@@ -85,7 +88,9 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     if full in names.DRAWS or what.name in names.OWN:
         note = names.OWN.get(what.name, "draw")
         return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note=note),)
-    if full in {"os.getenv", "os.environ.get", "environ.get", "getenv", "os.environ.setdefault"}:
+    if full in {"os.getenv", "os.environ.get", "environ.get", "getenv", "os.environ.setdefault"} or (
+        last in {"get", "pop"} and isinstance(node.func, ast.Attribute) and is_environment(values, node.func.value, at)
+    ):
         return _from_environment(values, node, at)
     return _from_elsewhere(values, node, what, last, at)
 
@@ -309,7 +314,7 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         note = "generator" if seeded_apart else ""
         where = values.where(node, at.scope)
         return (*found, Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=where, note=note))
-    if last in _THROUGH and "." not in what.name:
+    if "." not in what.name and (last in _THROUGH or _converts(values, what.name, at.scope)):
         if last == "len":
             return of_length(_through(values, node, at))
         return _through(values, node, at)
@@ -341,6 +346,15 @@ def _names_the_rank(values: Values, node: ast.Call, at: At) -> bool:
     """Whether `getattr(args, "should_save", True)` asks for an attribute that holds the rank, or a test of it."""
     key = known_literal(values, node.args[1], at) if len(node.args) > 1 else None
     return key is not None and isinstance(key.value, str) and key.value in {*names.RANK_NAMES, *names.OF_WRITERS}
+
+
+def _converts(values: Values, name: str, scope: Scope) -> bool:
+    """Whether a parameter is a type of numbers or texts by each call: `def env(name, kind=int): return kind(...)`."""
+    if name not in scope.parameters or name in scope.definitions:
+        return False
+    given = [given_at(site, name, position_of(scope, name)) for site in ways_into(values, scope)[0]]
+    types = [one if one is not None else scope.defaults.get(name) for one in given]
+    return bool(types) and all(isinstance(one, ast.Name) and one.id in _TYPES for one in types)
 
 
 def _washes(full: str, last: str) -> bool:
@@ -378,6 +392,8 @@ def _tainted(
 
 def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     assert isinstance(node.func, ast.Attribute)
+    if last in {"get", "pop"} and (written := _written_under(values, node, node.func.value, at)) is not None:
+        return written
     receiver = values.of(node.func.value, at)
     if last in _SAME_OBJECT and any(origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for origin in receiver):
         return receiver
@@ -403,6 +419,15 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     elif any(origin.note in {"batch", "item"} for origin in found):  # `batch.loss(output)`
         found += [origin for origin in _through(values, node, at) if origin.note == "forward"]
     return joined(found)
+
+
+def _written_under(values: Values, node: ast.Call, owner: ast.expr, at: At) -> Origins | None:
+    """What `options.get("rank")` gives of a dict that is written out; None of any other, and of a key that it does not have."""
+    key = known_literal(values, node.args[0], at) if node.args else None
+    items = items_of(values, owner, at) if key is not None and isinstance(key.value, str) else None
+    return (
+        values.of(*items[str(key.value)]) if key is not None and items is not None and str(key.value) in items else None
+    )
 
 
 def _formatted(pattern: Origins, parts: list[Origins]) -> Origins:

@@ -16,16 +16,24 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 
+_MIRRORED: dict[type[ast.cmpop], ast.cmpop] = {
+    ast.Eq: ast.Eq(), ast.NotEq: ast.NotEq(), ast.Is: ast.Is(), ast.IsNot: ast.IsNot(),
+    ast.Lt: ast.Gt(), ast.Gt: ast.Lt(), ast.LtE: ast.GtE(), ast.GtE: ast.LtE(),
+}  # fmt: skip
+
+
 def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -> Iterator[Origin]:
-    """What `a == b` depends on."""
+    """What `a == b` depends on; `0 == rank` is read as `rank == 0`."""
     operator = node.ops[0]
+    if len(parts) == 2 and isinstance(parts[0], ast.Constant) and type(operator) in _MIRRORED:
+        operator, parts = _MIRRORED[type(operator)], parts[::-1]
     alternatives = [values.of(part, at) for part in parts]
     constants = [_constants(part) or _only_constant(found) for part, found in zip(parts, alternatives, strict=True)]
     same_for_all = any(known is not None and known <= {"-1", "None"} for known in constants) or (
         isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
     )
     if any(any(origin.members) for origins in alternatives for origin in origins):
-        yield from _of_choices(values, node, parts, at)
+        yield from _of_choices(values, operator, parts, at)
         return
     if len(parts) == 2 and constants[-1] in ({"True"}, {"False"}):
         same = (constants[-1] == {"True"}) == isinstance(operator, ast.Eq | ast.Is)
@@ -48,7 +56,7 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
                 yield origin
 
 
-def _of_choices(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+def _of_choices(values: Values, operator: ast.cmpop, parts: list[ast.expr], at: At) -> Iterator[Origin]:
     """What a comparison of a choice of two members depends on."""
     for side, part in enumerate(parts):
         for origin in values.of(part, at):
@@ -57,7 +65,7 @@ def _of_choices(values: Values, node: ast.Compare, parts: list[ast.expr], at: At
             if len(parts) > 2 or not _is_choice(values, part, at):
                 yield replace(origin, note="uncertain", members=("", ""))
             else:
-                yield from by_comparison(values, origin, node.ops[0], parts[1 - side], at, left=side == 0)
+                yield from by_comparison(values, origin, operator, parts[1 - side], at, left=side == 0)
 
 
 def _is_choice(values: Values, node: ast.expr, at: At) -> bool:

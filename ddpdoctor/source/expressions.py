@@ -19,7 +19,7 @@ from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.walk import dotted
-from ddpdoctor.source.written_dicts import items_of
+from ddpdoctor.source.written_dicts import is_environment, items_of, place_of
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -120,9 +120,7 @@ def _defined_here(scope: Scope, name: str) -> bool:
 
 def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     key = dotted(node.value)
-    if (key.endswith("environ") or _is_environ(key, at)) and (
-        variable := known_literal(values, node.slice, at)
-    ) is not None:
+    if is_environment(values, node.value, at) and (variable := known_literal(values, node.slice, at)) is not None:
         return environment(str(variable.value))
     held = known_literal(values, node.slice, at)
     word = held.value if held is not None else None
@@ -132,11 +130,14 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
             return found
         if key and (found := _of_module(values, key, word, at)):
             return found
-        written = items_of(values, node.value, at) if isinstance(node.value, ast.Name | ast.Attribute) else None
+        held_in = isinstance(node.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        written = items_of(values, node.value, at) if held_in else None
         if written is not None and word in written:
             return values.of(*written[word])
         if key.rpartition(".")[2] in ARGUMENT_OBJECTS and word in names.RANK_NAMES:
             return (Origin(kind=names.RANK_NAMES[word], text=item, note=note_of(word)),)
+    elif isinstance(word, int) and (part := place_of(values, node.value, word, at)) is not None:
+        return values.of(*part)
     found = tuple(
         origin
         for origin in values.of(node.value, at)
@@ -161,12 +162,6 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         indices = values.of(node.slice, at)
         found = joined([*found, *(one for one in indices if one.note == "drawn"), *of_indices(indices)])
     return found
-
-
-def _is_environ(name: str, at: At) -> bool:
-    """Whether a name is another one for `os.environ`."""
-    given = at.scope.definitions.get(name, ()) if name else ()
-    return len(given) == 1 and isinstance(given[0].value, ast.Attribute) and dotted(given[0].value) == "os.environ"
 
 
 def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:

@@ -142,6 +142,8 @@ class _Walker:
             at = pending.pop()
             kind = type(at)
             if kind is ast.Call:
+                if type(at.func) is ast.Call:  # type: ignore[attr-defined]
+                    at.func = _plain(at.func)  # type: ignore[attr-defined]
                 calls.append(at)  # type: ignore[arg-type]
                 pending.append(at.func)  # type: ignore[attr-defined]
                 pending.extend(argument for argument in at.args if type(argument) not in _LEAVES)  # type: ignore[attr-defined]
@@ -196,7 +198,7 @@ class _Walker:
             self._end("exit", fails=fails)
         if method == "fully_shard" and call.args and dotted(call.args[0]):
             self.define(dotted(call.args[0]), Definition(order, self.block, call, "assign", line=call.lineno))
-        if method == "update" and owner.endswith("environ"):
+        if method == "update" and owner:
             for one in call.keywords:
                 if one.arg is not None:
                     set_to = Definition(self._tick(), self.block, one.value, "assign", line=one.value.lineno)
@@ -205,7 +207,7 @@ class _Walker:
             self.define(
                 dotted(call.args[0]), Definition(order, self.block, call, "change", kills=False, line=call.lineno)
             )
-        if method == "update" and owner.endswith("environ") and call.args and isinstance(call.args[0], ast.Dict):
+        if method == "update" and owner and call.args and isinstance(call.args[0], ast.Dict):
             for key, value in zip(call.args[0].keys, call.args[0].values, strict=True):
                 if isinstance(key, ast.Constant):
                     set_to = Definition(self._tick(), self.block, value, "assign", line=key.lineno)
@@ -560,6 +562,15 @@ class _Walker:
         self.body(statements)
         scope.last_order = self.order
         self.scope, self.block, self.order = outer, block, order
+
+
+def _plain(function: ast.Call) -> ast.expr:
+    """`self.step` of `getattr(self, "step")`, which is called; any other call as it is."""
+    match function:
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name))], keywords=[]):
+            if name.isidentifier() and dotted(owner):
+                return ast.copy_location(ast.Attribute(owner, name, ast.Load()), function)
+    return function
 
 
 def _operands(test: ast.expr) -> Iterator[ast.expr]:

@@ -18,6 +18,10 @@ MOST_CHANGES = 30  # assignments of one name that are looked at
 MOST_STEPS = 8  # names, parameters and functions on the way to a dict
 
 
+_DICTS = frozenset(
+    {"dict", "SimpleNamespace", "Namespace", "EasyDict", "Munch", "AttrDict", "DotMap", "ConfigDict", "OrderedDict"}
+)
+"""What makes a dict, or an object whose attributes are one, out of keywords or of another dict."""
 Items = dict[str, tuple[ast.expr, At]]
 """By key, a value and the place where it is written."""
 
@@ -29,8 +33,12 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
             return _given_by_name(values, at.scope)
         case ast.Name() | ast.Attribute():
             only = only_value(values, node, at) if steps else None
+            if only is None and steps and isinstance(node, ast.Attribute):
+                return _within(values, node.value, node.attr, at, steps - 1)
             written = items_of(values, *only, steps - 1) if only is not None else None
             return _changed(node, written, at) if written is not None else None
+        case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))) if steps:
+            return _within(values, owner, key, at, steps - 1)
         case ast.Dict():
             return _joined(values, list(zip(node.keys, node.values, strict=True)), at, steps)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
@@ -46,10 +54,54 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
             }
         case ast.Call() if steps and (returned := _only_return(values, node, at)) is not None:
             return items_of(values, *returned, steps - 1)
-        case ast.Call(func=ast.Name(id="dict"), args=given) if len(given) < 2:
+        case ast.Call(func=made, args=given) if len(given) < 2 and dotted(made).rpartition(".")[2] in _DICTS:
             named = [(ast.Constant(value=one.arg) if one.arg else None, one.value) for one in node.keywords]
             return _joined(values, [*((None, one) for one in given), *named], at, steps)
     return None
+
+
+def is_environment(values: Values, node: ast.expr, at: At) -> bool:
+    """Whether an expression is `os.environ`, a copy of it, or a name for one of these."""
+    name = dotted(node)
+    if name:
+        if name.endswith("environ"):
+            return True
+        only = only_value(values, node, at) if isinstance(node, ast.Name) else None
+        return only is not None and _is_copy_of_environment(only[0])
+    return _is_copy_of_environment(node)
+
+
+def _is_copy_of_environment(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(attr="environ"):
+            return True
+        case ast.Call(func=ast.Name(id="dict"), args=[ast.Attribute(attr="environ"), *_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="copy", value=ast.Attribute(attr="environ"))):
+            return True
+        case ast.Dict(keys=keys, values=parts):
+            return any(key is None and dotted(part).endswith("environ") for key, part in zip(keys, parts, strict=True))
+    return False
+
+
+def place_of(values: Values, node: ast.expr, number: int, at: At) -> tuple[ast.expr, At] | None:
+    """The element of a list or tuple that is written out under a name, and where; None where something may change its place."""
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return None
+    if any(one.form != "assign" for one in at.scope.definitions.get(dotted(node), ())):
+        return None
+    only = only_value(values, node, at)
+    if only is None or not isinstance(only[0], ast.List | ast.Tuple):
+        return None
+    parts = only[0].elts
+    plain = 0 <= number < len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
+    return (parts[number], only[1]) if plain else None
+
+
+def _within(values: Values, owner: ast.expr, key: str, at: At, steps: int) -> Items | None:
+    """The dict that a dict holds under a key: `config["dist"]`, and `config.dist` of a namespace."""
+    around = items_of(values, owner, at, steps)
+    return items_of(values, *around[key], steps) if around is not None and key in around else None
 
 
 def _joined(values: Values, pairs: list[tuple[ast.expr | None, ast.expr]], at: At, steps: int) -> Items | None:
