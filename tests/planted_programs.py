@@ -44,10 +44,11 @@ def _programs(text: str) -> list[Planted]:
     files: dict[str, dict[str, str]] = {}
     for name, file, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         files.setdefault(name, {})[file] = body.lstrip("\n")
-    return [Planted(name, each, tuple(_mistakes(each))) for name, each in files.items()]
+    return [Planted(name, each, tuple(mistakes_in(each))) for name, each in files.items()]
 
 
-def _mistakes(files: dict[str, str]) -> list[tuple[str, int, frozenset[str]]]:
+def mistakes_in(files: dict[str, str]) -> list[tuple[str, int, frozenset[str]]]:
+    """The marked lines of some files, and the codes of each."""
     return [
         (file, number, frozenset(mark[1].split()))
         for file, text in files.items()
