@@ -32,3 +32,7 @@ def test_a_launcher_that_starts_every_rank_is_none_of_them() -> None:
     assert [*script_jobs({20: {}, **numbered}, {20: 1, 21: 20, 22: 20})] == []
     assert [*script_jobs({20: {}, 21: started(0), 22: started(1)}, {20: 1, 21: 20, 22: 20})] == []
     assert [*script_jobs({21: started(1)}, {21: 1})] == []
+
+
+def test_a_rank_of_5000_digits_is_no_rank() -> None:
+    assert [*script_jobs({20: {}, 21: {**started(1), "LOCAL_RANK": "9" * 5000}}, {20: 1, 21: 20})] == []

@@ -8,6 +8,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, trains
 from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
+from ddpdoctor.whole_numbers import whole_number
 
 _OWN = frozenset({"clock", "queue"})
 
@@ -63,7 +64,8 @@ def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
 def _is_prepared(graph: CallGraph, loader: Call) -> bool:
     """Whether Accelerate's `prepare` or Fabric's `setup_dataloaders` gives each rank its part of what a loader reads."""
     return any(
-        taker.does == "prepare" and any(one.name.isdecimal() and loader.id in one.value.made for one in taker.arguments)
+        taker.does == "prepare"
+        and any(whole_number(one.name) is not None and loader.id in one.value.made for one in taker.arguments)
         for _, taker in graph.taken_by(loader.id)
     )
 
