@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always, made_by_all_before
@@ -46,7 +46,17 @@ def derive(
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
         judged = [_by_batches(desync, last, code) for desync in judged]
-    return Desyncs(tuple(sorted(judged, key=_began)))
+    return Desyncs(tuple(_one_of_a_cause(sorted(judged, key=_began))))
+
+
+def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
+    """The first desync of each few ranks, and all that left: one call too many, or less, brings a rank apart in every group."""
+    told: set[tuple[int, ...]] = set()
+    for desync in found:
+        if desync.cause is Cause.LEFT or desync.minority not in told:
+            yield desync
+        if not desync.tied:
+            told.add(desync.minority)
 
 
 def _lost_a_peer(ending: RankExit) -> bool:
