@@ -113,9 +113,15 @@ class WaitForGraph:
 
     @property
     def begins_with_point_to_point(self) -> bool:
-        """Whether the oldest operation that lacks one of its ranks is a send or receive."""
-        first = next((operation for operation in self.operations if operation.absent), None)
+        """Whether the first operation that lacks one of its ranks, and that one of the others waits in first, is a send or receive.
+
+        What a rank has enqueued behind the call that it waits in is not reached yet: there, peers lack nothing.
+        """
+        first = next((one for one in self.operations if one.absent and self._is_waited_in_first(one)), None)
         return first is not None and first.group is None
+
+    def _is_waited_in_first(self, operation: Operation) -> bool:
+        return any(self.meanwhile.get(rank) is issued for rank, issued in operation.waiting.items())
 
     @property
     def only_point_to_point(self) -> bool:
