@@ -113,7 +113,7 @@ class WaitForGraph:
 
     @property
     def begins_with_point_to_point(self) -> bool:
-        """Whether the first operation that lacks one of its ranks, and that one of the others waits in first, is a send or receive.
+        """Whether the first operation that lacks a rank, and that another rank waits in first, is a send or receive.
 
         What a rank has enqueued behind the call that it waits in is not reached yet: there, peers lack nothing.
         """
