@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
@@ -42,14 +44,20 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _in_a_helper(graph: CallGraph, function: Function, change: Change) -> Iterator[Finding]:
     """Calls of a function that changes gradients, on some ranks and between a backward and its step."""
     for caller, way in graph.callers.get(function.id, ()):
-        backward = any(call.does == "backward" and call.order < way.order for call in caller.calls)
-        step = any(call.does == "step" and call.order > way.order for call in caller.calls)
-        if not backward or not step:
+        backward, step = graph.once(("backward to step", caller.id), partial(_backward_to_step, caller))
+        if not backward < way.order < step:
             continue
         guard = rank_guard(way.guards)
         found = (guard, guard.by_rank) if guard is not None else _by_own_value(graph, caller, way.guards)
         if found is not None and (guard is None or not answered_elsewhere(graph, caller, way, guard)):
             yield _finding(f"{short(way)}, which sets `{change.key}`,", way.place, *found)
+
+
+def _backward_to_step(function: Function) -> tuple[float, float]:
+    """The orders of the first backward and of the last step of a function; nothing lies between where one is missing."""
+    backwards = (call.order for call in function.calls if call.does == "backward")
+    steps = (call.order for call in function.calls if call.does == "step")
+    return min(backwards, default=math.inf), max(steps, default=-math.inf)
 
 
 def _by_own_value(graph: CallGraph, function: Function, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:
