@@ -10,7 +10,7 @@ import copy
 import inspect
 import math
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import wraps
 from typing import Annotated, Any, TypeAlias
@@ -32,6 +32,7 @@ __all__ = [
     "Context",
     "Exit",
     "Option",
+    "long_name",
     "variables_of",
 ]
 
@@ -119,6 +120,11 @@ def variables_of(command: str, option: str) -> tuple[str, str]:
     return "_".join(words), f"{words[0]}_{words[2]}"
 
 
+def long_name(names: Sequence[str]) -> str:
+    """The name of an option that variables and messages have: the longest of `-o`, `--output`."""
+    return max(names, key=len)
+
+
 def _with_variables(function: Runs, command: str) -> Runs:
     """`function`, with the variables of each of its options; a float option refuses NaN, which compares with nothing."""
 
@@ -139,12 +145,20 @@ def _with_variable(parameter: inspect.Parameter, command: str) -> inspect.Parame
     if option is None:
         return parameter
     option = copy.copy(option)
-    names = option.param_decls or (f"--{parameter.name.strip('_').replace('_', '-')}",)
-    option.envvar = list(variables_of(command, names[0]))
+    option.envvar = list(
+        variables_of(command, long_name(_names(option) or [f"--{parameter.name.strip('_').replace('_', '-')}"]))
+    )
     option.show_envvar = False
     if float in (kind, *typing.get_args(kind)) and option.callback is None:
         option.callback = _number
     return parameter.replace(annotation=Annotated[kind, option])
+
+
+def _names(option: OptionInfo) -> list[str]:
+    """The names that the option declares; inside `Annotated` typer keeps the first of them as the default."""
+    return [
+        name for name in (option.default, *(option.param_decls or ())) if isinstance(name, str) and name.startswith("-")
+    ]
 
 
 def _number(value: float | None) -> float | None:

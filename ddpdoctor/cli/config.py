@@ -84,7 +84,7 @@ def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any
     for option in command.params:
         if option.param_type_name != "option" or option.name is None:
             continue
-        name = max(option.opts, key=len)
+        name = typer.long_name(option.opts)
         variable = next((each for each in typer.variables_of(command.name, name) if os.environ.get(each)), None)
         in_file = from_file.get(command.name, {})
         value: object

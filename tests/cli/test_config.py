@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.cli.command_line import variables_of
 from ddpdoctor.cli.project_file import FOR_PEOPLE
 
 NOBODY = 4_000_000_000  # no host has a user of this number
@@ -54,6 +55,30 @@ def test_a_variable_comes_before_the_file_and_that_of_the_command_before_that_of
     monkeypatch.setenv("DDPDOCTOR_WATCH_STALL_AFTER", "90")
     assert config(capfd, "watch")["watch", "--stall-after"] == ("90", "DDPDOCTOR_WATCH_STALL_AFTER")
     assert config(capfd, "watch")["watch", "--kill-on-hang"] == (False, "default")
+
+
+def test_every_option_has_the_variables_that_config_names() -> None:
+    """Those of `--format`, `-f` are DDPDOCTOR_PORT_FORMAT and DDPDOCTOR_FORMAT, and not DDPDOCTOR_PORT_F."""
+    from typer.main import get_command
+
+    group: Any = get_command(cli._app([]))
+    seen = 0
+    for name, command in group.commands.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name not in {"help", "ctx"}:
+                assert tuple(parameter.envvar) == variables_of(name, max(parameter.opts, key=len)), parameter.opts
+                seen += 1
+    assert seen > 100
+
+
+def test_a_variable_sets_an_option_that_has_a_short_name(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDPDOCTOR_FORMAT", "json")
+    assert cli.run(["checks"]) == 0
+    assert json.loads(capfd.readouterr().out)
+    monkeypatch.setenv("DDPDOCTOR_CHECKS_FORMAT", "no such format")
+    assert cli.run(["checks"]) == 2
 
 
 def test_a_command_runs_with_what_is_set_and_the_command_line_comes_first(
