@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -28,6 +30,9 @@ class Container(typer.Choice):
     APPTAINER = "apptainer"
 
 
+_PYTHON = re.compile(r"python[\d.]*")
+_NO_STRINGS = {"n", "no", "null", "off", "on", "true", "false", "y", "yes"}
+"""Names that YAML reads as something else than a text."""
 BATCH_SCRIPTS = (Launcher.SLURM, Launcher.SLURM_TASKS)
 MANIFESTS = (Launcher.K8S, Launcher.PYTORCHJOB)
 
@@ -74,9 +79,15 @@ def init(
     from ddpdoctor.case import write_atomically
     from ddpdoctor.templates.launch_scripts import SCRIPTS, ScriptJob
 
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name) or name in _NO_STRINGS:
         raise UsageError(
-            f"--name {name!r} is not a valid job name", hint="use small letters, digits and dashes, such as `ddp-1`"
+            f"--name {name!r} is not a valid job name",
+            hint="use small letters, digits and dashes, a letter first, such as `ddp-1`",
+        )
+    if cpus < nproc_per_node:
+        raise UsageError(
+            f"--cpus {cpus} is less than one CPU for each of the {nproc_per_node} ranks of a node",
+            hint=f"give the CPUs of a node, `--cpus {8 * nproc_per_node}`, or fewer ranks, `--nproc-per-node {cpus}`",
         )
     if interface is not None and not re.fullmatch(r"[A-Za-z0-9][\w.:-]{0,14}", interface):
         raise UsageError(
@@ -99,6 +110,7 @@ def init(
             "the command contains a line break, which a launch script cannot hold",
             hint="put the command into a script file",
         )
+    _refuse_what_is_no_script(command or [], launcher)
     if output is not None and output.exists():
         raise UsageError(f"{output} already exists", hint="give another --output, or remove it first")
     job = ScriptJob(
@@ -120,3 +132,25 @@ def init(
     write_atomically(output, script)
     if launcher not in MANIFESTS:
         output.chmod(0o755)
+
+
+def _refuse_what_is_no_script(command: Sequence[str], launcher: Launcher) -> None:
+    """Refuse a command that begins with a program: the launch script starts Python, or torchrun, by itself.
+
+    Raises:
+        UsageError: the first word is an interpreter, or a bare word that is no file here, such as `torchrun`.
+    """
+    program = command[0] if command else ""
+    name = Path(program).name
+    bare = name == program and not program.startswith("-") and not Path(program).suffix and not Path(program).is_file()
+    if not command or not (bare or _PYTHON.fullmatch(name)):
+        return
+    starts = "python" if launcher is Launcher.SLURM_TASKS else "torchrun"
+    places = (at for at, word in enumerate(command) if word.endswith(".py") or word == "-m")
+    script = next(
+        (command[at:] for at in places if command[at + 1 : at + 2] != ["torch.distributed.run"]), ["train.py"]
+    )
+    raise UsageError(
+        f"the command begins with {program}, and the launch script starts {starts} itself",
+        hint=f"give the training script and its options alone: `-- {shlex.join(script)}`",
+    )

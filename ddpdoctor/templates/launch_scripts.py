@@ -123,8 +123,16 @@ srun --kill-on-bad-exit=1 "${{container[@]}}" bash -c "$functions; choose_interf
 """
 
 
+CASE_DIRECTORY = """\
+case=${CASE:-ddpdoctor-case}
+[ ! -e "$case/case.json" ] || case="$case-$(date +%s)"
+"""
+
+
 def torchrun(job: ScriptJob) -> str:
-    """A script that is started on every node by hand, with that node's number."""
+    """A script that is started on every node by hand, with that node's number; on one node alone without one."""
+    if job.nodes == 1:
+        return _torchrun_on_one_node(job)
     return f"""#!/bin/bash
 # Start it on each of the {job.nodes} nodes:   MASTER_ADDR=<node 0> NODE_RANK=<0 to {job.nodes - 1}> ./launch.sh
 set -euo pipefail
@@ -142,10 +150,26 @@ torchrun=(torchrun --nnodes {job.nodes} --node-rank "$NODE_RANK"
 
 # The job, watched: a hang or a crash is explained in the output, and a hang ends the job.
 # On a file system that all nodes share, one report names ranks of all nodes. A pod that restarts keeps its earlier case.
-case=${{CASE:-ddpdoctor-case}}
-[ ! -e "$case/case.json" ] || case="$case-$(date +%s)"
-exec ddpdoctor watch --case "$case" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+{CASE_DIRECTORY}exec ddpdoctor watch --case "$case" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
     "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
+"""
+
+
+def _torchrun_on_one_node(job: ScriptJob) -> str:
+    """No address and no number: torchrun's ranks meet at a free port of the node itself."""
+    chosen = "".join(f'export {name}="{value}"\n' for name, value in interface_variables(job).items())
+    return f"""#!/bin/bash
+# Start it on the node:   ./launch.sh
+set -euo pipefail
+
+export OMP_NUM_THREADS={job.threads}
+{chosen}
+# Before the job: is this node fit?
+ddpdoctor env
+
+# The job, watched: a hang or a crash is explained in the output, and a hang ends the job.
+{CASE_DIRECTORY}exec ddpdoctor watch --case "$case" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+    torchrun --standalone --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
 """
 
 

@@ -37,6 +37,7 @@ def test_bash_reads_the_script_whatever_the_command(launcher: str, capfd: pytest
         ["slurm", "--container", "apptainer", "--image", "docker://team/train:1", "--cpu"],
         ["slurm-tasks"],
         ["torchrun"],
+        ["torchrun", "--nodes", "1"],
     ],
     ids=" ".join,
 )
@@ -72,6 +73,54 @@ def test_the_interface_is_the_way_to_the_master(
         ["bash", "-c", f"{CHOOSE_INTERFACE}\n{asks}"], env=env, capture_output=True, text=True, check=True, timeout=30
     )
     assert said.stdout == f"{chosen}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (["slurm", "--", "python", "train.py", "--lr", "1"], "train.py --lr 1"),
+        (["slurm-tasks", "--", "/opt/bin/python3.11", "-u", "-m", "pkg.train"], "-m pkg.train"),
+        (["torchrun", "--", "torchrun", "--nproc-per-node", "4", "train.py"], "train.py"),
+        (["slurm", "--", "python", "-m", "torch.distributed.run", "-m", "pkg.train"], "-m pkg.train"),
+        (["k8s", "--image", "train:1", "--", "accelerate", "launch", "train.py"], "train.py"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else None,
+)
+def test_a_program_before_the_training_script_is_refused(
+    command: list[str], script: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As the training script torchrun would run `python`."""
+    assert cli.run(["init", *command]) == 2
+    assert f"give the training script and its options alone: `-- {script}`" in capfd.readouterr().err
+
+
+def test_a_script_without_a_suffix_that_is_there_is_a_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train").touch()
+    assert written(capfd, "slurm", "--", "train").count(" train\n") == 1
+    assert written(capfd, "slurm", "--", "-m", "train").count(" -m train\n") == 1
+
+
+def test_one_node_needs_no_address_and_no_number(capfd: pytest.CaptureFixture[str]) -> None:
+    script = written(capfd, "torchrun", "--nodes", "1", "--interface", "ib0")
+    assert "torchrun --standalone --nproc-per-node 8 train.py\n" in script
+    assert "MASTER_ADDR" not in script
+    assert 'export GLOO_SOCKET_IFNAME="ib0"\n' in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
+
+
+def test_fewer_cpus_than_ranks_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["init", "slurm", "--cpus", "4"]) == 2
+    assert "--cpus 4 is less than one CPU for each of the 8 ranks of a node" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["1", "4ever", "on", "null"])
+def test_a_name_that_a_service_or_yaml_does_not_take_is_refused(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A Service's name begins with a letter; `name: on` is no text in YAML."""
+    assert cli.run(["init", "k8s", "--image", "train:1", "--name", name]) == 2
+    assert "is not a valid job name" in capfd.readouterr().err
 
 
 def test_the_script_for_slurm_starts_one_watched_torchrun_a_node(capfd: pytest.CaptureFixture[str]) -> None:
