@@ -85,7 +85,12 @@ class App(typer.Typer):
 
     def group(self) -> Any:  # noqa: ANN401 - click's group, from wherever this typer has click
         """The program as click has it."""
-        return typer.main.get_command(self)
+        group: Any = typer.main.get_command(self)
+        for command in group.commands.values():
+            for parameter in command.params:
+                if parameter.type.name == "path":
+                    _refuse_empty(parameter.type)
+        return group
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Runs], Runs]:  # type: ignore[override] # noqa: ANN401
         """Make a function a command with this name; the function stays as it is."""
@@ -96,6 +101,18 @@ class App(typer.Typer):
             return function
 
         return add
+
+
+def _refuse_empty(kind: Any) -> None:  # noqa: ANN401 - click's type, from wherever this typer has click
+    """Let `kind` refuse an empty text, which pathlib takes for the working directory: a variable of a shell had no value."""
+    convert = kind.convert
+
+    def convert_unless_empty(value: Any, parameter: Any, context: Any) -> Any:  # noqa: ANN401
+        if value == "":
+            raise BadParameter("an empty text is no path", ctx=context, param=parameter)
+        return convert(value, parameter, context)
+
+    kind.convert = convert_unless_empty
 
 
 def _refuse_unfit_click() -> None:

@@ -95,3 +95,10 @@ def test_a_stdout_that_is_closed_from_the_start(command: str, tmp_path: Path) ->
     )
     assert ran.returncode in {0, 1, 3}, ran.stderr
     assert "bug in ddpdoctor" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", [["lint", ""], ["diagnose", "a.log", ""], ["port", "--output", ""]], ids=" ".join)
+def test_an_empty_text_is_no_path(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """`lint "$FILES"` without a value would read the working directory, and `lint --fix` change it."""
+    assert cli.run(words) == 2
+    assert "an empty text is no path" in capfd.readouterr().err
