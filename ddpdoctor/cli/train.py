@@ -44,7 +44,10 @@ def train(
         Optional[str],  # noqa: UP045
         typer.Option("--inject", metavar="CODE", help="Run the job with this fault injected, such as DDP305."),
     ] = None,
-    culprit: Annotated[int, typer.Option("--culprit", metavar="RANK", min=0, help="Rank that gets the fault.")] = 1,
+    culprit: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--culprit", metavar="RANK", min=0, help="With --inject: rank that gets the fault.  [default: 1]"),
+    ] = None,
     parity: Annotated[
         bool, typer.Option("--parity", help="Check that N ranks compute what one process computes.")
     ] = False,
@@ -69,11 +72,13 @@ def train(
     asked = [name for name, value in (("--inject", inject), ("--parity", parity), ("--scaling", scaling)) if value]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} cannot be combined", hint="give one of them")
+    if culprit is not None and inject is None:
+        raise UsageError(f"--culprit {culprit} needs --inject", hint="such as `--inject DDP305`")
     check_places(options)
     if scaling is None:
         nproc = ranks_here(nproc)
     if inject is not None:
-        raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
+        raise typer.Exit(run_sick(inject, 1 if culprit is None else culprit, nproc, context.args))
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.waits import Waits
@@ -103,13 +108,25 @@ def train(
 
 
 def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> int:
-    """Run the job with one fault, its output and its exit code being ours; ddpdoctor does not judge it."""
+    """Run the job with one fault, its output and its exit code being ours; ddpdoctor does not judge it.
+
+    Raises:
+        UsageError: there is no such fault, or no rank `culprit`.
+    """
     from ddpdoctor.launch.guarded_process import end, start_guarded
     from ddpdoctor.launch.private_directory import private_directory
-    from ddpdoctor.launch.ranks import caches_in, ranks_command
+    from ddpdoctor.launch.ranks import caches_in, checked_nproc, current_launch, ranks_command
     from ddpdoctor.launch.sick_jobs import find_fault
 
     fault = find_fault(code)
+    launch = current_launch()
+    ranks = launch.world_size if launch is not None else checked_nproc(nproc)
+    if culprit >= ranks:
+        there = f"are {ranks}" if ranks > 1 else "is 1"
+        raise UsageError(
+            f"there is no rank {culprit} for the fault: ranks are numbered from 0, and there {there}",
+            hint=f"give `--culprit 0`, or `--nproc {culprit + 1}`",
+        )
     with private_directory() as folder:
         place = str(folder.path)
         command, env = ranks_command(fault, ["--culprit", str(culprit), *options], nproc=nproc, logs=place)

@@ -70,6 +70,22 @@ def test_a_senseless_number_of_ranks_is_bad_usage(nproc: str) -> None:
     assert f"--nproc {nproc} is not a number of ranks between 1 and 256" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--inject", "DDP305", "--culprit", "9", "-n", "2"], "there is no rank 9 for the fault"),
+        (["--inject", "DDP305", "-n", "1"], "there is no rank 1 for the fault"),
+        (["--culprit", "1"], "--culprit 1 needs --inject"),
+    ],
+    ids=" ".join,
+)
+def test_a_culprit_that_is_no_rank_is_bad_usage(words: list[str], said: str) -> None:
+    ended = ddpdoctor("train", *words)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_an_injected_fault_ends_like_the_job_itself() -> None:
     ended = ddpdoctor("train", "--inject", "DDP401", "--nproc", "2", "--culprit", "0")
 
