@@ -162,6 +162,7 @@ def test_a_process_that_nothing_can_end_is_not_waited_for(monkeypatch: pytest.Mo
         ("", None),
         ("[W1123 01:00:00.1 socket.cpp:469] [c10d] waitForInput: poll for socket timed out\n", None),
         ("ValueError: bad port \n\n  [rank3]:[E1123 01:00:00.1 TCPStore.cpp:1] failed\n", "ValueError: bad port"),
+        ("Exception raised from f at /b/socket.cpp:1 (most recent call first):\nframe #0: c10::Error\n", None),
         ("[WinError 5] denied\nframe #0: c10::Error\n<omitting python frames>\n", "[WinError 5] denied"),
     ],
 )
