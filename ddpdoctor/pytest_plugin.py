@@ -66,7 +66,7 @@ def assert_in_sync() -> Callable[..., None]:
 
 @pytest.fixture
 def assert_training_in_sync() -> Callable[..., AbstractContextManager[None]]:
-    """A context `(*models, every=1)` around training; the test fails on every rank where replicas part or a cause shows.
+    """A context `(*models, every=1)` around training; the test fails on every rank where replicas diverge or a cause shows.
 
     `models` are those wrapped before the context; every rank must enter it. The failure is ddpdoctor's report: step, cause,
     tensor, ranks and line.

@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from ddpdoctor.cli import command_line as typer
@@ -58,7 +57,7 @@ def config(
     if format_ is ListFormat.JSON:
         output.show(json.dumps(rows, indent=2) + "\n")
         return
-    for file in project_file.strangers_above(Path.cwd()):
+    for file in project_file.strangers_here():
         output.show(f"{quoted(project_file.passed_over(file))}\n")
     if not rows:
         output.show("every option has its default: `ddpdoctor config COMMAND` lists them\n")
@@ -80,7 +79,7 @@ def _all(commands: tuple[str, ...]) -> Group:
 def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Of each option its value and source, in the order of the help."""
     assert command.name is not None
-    found = project_file.find(Path.cwd())
+    found = project_file.found_here()
     for option in command.params:
         if option.param_type_name != "option" or option.name is None:
             continue

@@ -103,14 +103,14 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
     Raises:
         UsageError: it is wrong, or no rule has such a code, family or name.
     """
-    from ddpdoctor.cli.project_file import say_strangers, strangers_above
+    from ddpdoctor.cli.project_file import say_strangers, strangers_here
     from ddpdoctor.cli.rule_selection import parse_codes
     from ddpdoctor.workflows.lint_config import config_for
 
     strangers: list[Path] = []
     config = config_for(paths, strangers.append)
     if strangers:
-        known = strangers_above(Path.cwd())
+        known = strangers_here()
         say_strangers(file for file in strangers if file not in known)
     ignores = {pattern: parse_codes(codes) for pattern, codes in config.per_file_ignores.items()}
     return replace(

@@ -92,20 +92,30 @@ def defaults(group: Group) -> dict[str, Any]:
     Raises:
         UsageError: the file names an option or a command that does not exist, or a value has the wrong type.
     """
-    try:
-        say_strangers(strangers_above(Path.cwd()))
-    except OSError:
-        return {}
+    say_strangers(strangers_here())
     return values(group)
 
 
 def values(group: Group) -> dict[str, Any]:
     """As `defaults`, and says nothing."""
-    try:
-        found = find(Path.cwd())
-    except OSError:
-        return {}
+    found = found_here()
     return {} if found is None else _by_command(found, group)
+
+
+def found_here() -> ProjectFile | None:
+    """What `find` has for the working directory; None where that was removed."""
+    try:
+        return find(Path.cwd())
+    except OSError:
+        return None
+
+
+def strangers_here() -> tuple[Path, ...]:
+    """The files of other users that `find` passes over for the working directory; none where that was removed."""
+    try:
+        return strangers_above(Path.cwd())
+    except OSError:
+        return ()
 
 
 def strangers_above(directory: Path) -> tuple[Path, ...]:

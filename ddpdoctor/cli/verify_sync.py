@@ -98,10 +98,11 @@ def verify_sync(
     *,
     options: ReportOptions,
 ) -> None:
-    """Find the first step, tensor and rank at which replicas part, and why.
+    """Find the first step, tensor and rank at which replicas diverge, and why.
 
     With a training script, unchanged: follows it step by step. With checkpoints (.pt, .safetensors, directories of
-    torch.distributed.checkpoint): compares them, and runs nothing in them. Without: compares the replicas of the reference job.
+    torch.distributed.checkpoint): compares them, and runs nothing in them. Without either: compares the replicas of the
+    reference job.
     """
     if target and is_checkpoint(Path(target[0])):
         _compare_checkpoints(target, options, tolerance)

@@ -1,4 +1,4 @@
-"""Between two looks: the steps among which replicas parted, where not every step was looked at."""
+"""Between two looks: the steps among which replicas diverged, where not every step was looked at."""
 
 from __future__ import annotations
 

@@ -117,6 +117,16 @@ def test_nothing_set_is_said(
     assert capfd.readouterr().out.startswith("every option has its default")
 
 
+def test_a_working_directory_that_was_removed_has_no_project_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.run(["config", "port"]) == 0
+    assert "--fail-on  fail   default" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("table", "key", "value"),
     [

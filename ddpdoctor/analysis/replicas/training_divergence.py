@@ -61,7 +61,7 @@ from ddpdoctor.model import SkipCheck, group_ranks
 
 
 def derive(tracks: PerRank[Track]) -> Divergences:
-    """Every way in which replicas part, at its first step; the scan ends at the step after which the weights differ."""
+    """Every way in which replicas diverge, at its first step; the scan ends at the step after which the weights differ."""
     by_rank = {entry.rank: entry.value for entry in tracks}
     each = of_each_group(by_rank, _of_replicas)
     return Divergences(
