@@ -23,7 +23,7 @@ from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
 from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.messages.known_errors import known_errors
-from ddpdoctor.messages.unexplained import calls_not_kept, lost_peers, unexplained_failure, unexplained_stall
+from ddpdoctor.messages.unexplained import calls_not_kept, lost_peers, motion, unexplained_failure, unexplained_stall
 from ddpdoctor.model import (
     Crashed,
     Finding,
@@ -103,7 +103,7 @@ def diagnose(
     if not report.explained:
         graph: WaitForGraph | None = resolver(WaitForGraph | None)
         stalled = unexplained_stall(evidence, resolver(Activities | None))
-        open_ = [*stalled, *calls_not_kept(graph), *lost_peers(evidence, failures), *open_]
+        open_ = [*stalled, *calls_not_kept(graph), *motion(graph), *lost_peers(evidence, failures), *open_]
     return replace(report, undecided=(*report.undecided, *open_))
 
 

@@ -79,6 +79,15 @@ def calls_not_kept(graph: WaitForGraph | None) -> Iterator[str]:
         )
 
 
+def motion(graph: WaitForGraph | None) -> Iterator[str]:
+    """Say that the job may not have hung when its dumps were made, and what would decide it."""
+    if graph is not None and graph.reason is Reason.MOVED:
+        yield (
+            f"the job may have been on its way when its dumps were made: {graph.motion}, and the files do not tell when that "
+            "was; copy dumps with their times (`cp -p`, `tar`), or give those of ranks that have waited until their timeout"
+        )
+
+
 def lost_peers(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
     """Say that ranks lost a peer about which nothing is known: one of those ended first, or their node did.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.closed_batches import label_of
+from ddpdoctor.analysis.collectives.closed_batches import label_of, only_active
 from ddpdoctor.analysis.collectives.matching import needs_all
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
@@ -68,9 +68,25 @@ def are_apart(timeline: Timeline, behind: Collection[int]) -> bool:
 
 def _completed_of_all(timeline: Timeline, group: GroupTimeline, rank: int, seq: int) -> int:
     """The last call after number `seq` that this rank completed and that ends only with all members; 0 where it did not."""
+    if only_active(timeline.call_index.records[rank]):
+        return _dropped(timeline, group, rank, seq)
     last = group.last[rank].seq
     later = (timeline.issued(group, rank, one) for one in range(last, max(seq, last - MOST_QUEUED), -1))
     return next((call.seq for call in later if call is not None and call.done and needs_all(call.calls)), 0)
+
+
+def _dropped(timeline: Timeline, group: GroupTimeline, rank: int, seq: int) -> int:
+    """The same of a dump that has dropped what was completed: it is all before the oldest call in which the rank waits.
+
+    What these calls were, the dumps of others tell that still hold them.
+    """
+    last = group.open[rank].seq - 1 if rank in group.open else 0
+    for one in range(last, max(seq, last - MOST_QUEUED), -1):
+        held = (timeline.issued(group, other, one) for other in group.last)
+        call = next((call for call in held if call is not None), None)
+        if call is not None and needs_all(call.calls):
+            return one
+    return 0
 
 
 def recorded_nothing(timeline: Timeline) -> Iterator[int]:

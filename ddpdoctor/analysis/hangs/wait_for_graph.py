@@ -20,6 +20,7 @@ from ddpdoctor.analysis.hangs.older_dumps import (
     recorded_nothing,
 )
 from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding, completed_by, outstanding_of
+from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
 from ddpdoctor.model import SkipCheck, group_ranks
@@ -42,6 +43,7 @@ class Reason(Enum):
     STANDING = "all members have enqueued it, and it does not end"
     CYCLE = "wait for each other"
     NOT_KEPT = "wait in calls that their ring buffers have lost"
+    MOVED = "may have been on their way when their dumps were made: the files do not tell when that was"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ class WaitForGraph:
     """Those of them whose dumps hold no entry at all."""
     without_dump: tuple[int, ...] = ()
     """Members of process groups that left no dump."""
+    motion: str = ""
+    """What shows that the job may have moved."""
 
     def details(self) -> tuple[str, ...]:
         """`13 other ranks wait for it, directly or through others, in 21 process groups`, and which ranks left no dump.
@@ -143,12 +147,16 @@ def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
     behind = {*behind_peers(timeline)} if seconds is None else set()
     if behind and are_apart(timeline, behind):
-        raise SkipCheck("the job went on between the dumps of its ranks, and the files do not tell when they were made")
+        return _moved("the dumps of its ranks are of different moments")
     if most_ranks_move(timeline, outstanding):
         raise SkipCheck(
             f"most ranks completed calls less than {MOVING_SECONDS:.0f} s before their dumps: the job moves"
         )
     return _Graph(programs, outstanding, behind).verdict()
+
+
+def _moved(motion: str) -> WaitForGraph:
+    return WaitForGraph(reason=Reason.MOVED, ranks=(), operations=(), waiting=(), groups=0, motion=motion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +208,7 @@ class _Graph:
             if group.open
         }
         self._recorded_nothing = {*recorded_nothing(timeline)}
+        self._older = behind
         older = older_dumps(timeline, outstanding, self._completed)
         self._stale = {*behind, *older, *self._recorded_nothing}
         self._standing = StandingOperations(outstanding)
@@ -234,10 +243,11 @@ class _Graph:
         found = stopped_ranks(self._timeline, self._outstanding, self._completed, self._stale, without_dump=gone)
         behind = sorted(found, key=lambda one: one.operation.created_ns)
         if behind:
-            return self._towards(Reason.STOPPED, {one.rank for one in behind}, behind=tuple(behind))
+            stopped = {one.rank for one in behind}
+            return self._unless_moved(stopped, behind) or self._towards(Reason.STOPPED, stopped, behind=tuple(behind))
         idle = self._idle()
         if idle:
-            return self._deviating(self._towards(Reason.IDLE, idle))
+            return self._unless_moved(idle) or self._deviating(self._towards(Reason.IDLE, idle))
         finals = [one for component in final_components(self._edges) if (one := self._final_of(component)) is not None]
         lasting = [one for one in finals if not one.is_young]
         if lasting:
@@ -253,6 +263,14 @@ class _Graph:
         if self._outstanding.not_kept:
             return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
         return self._towards_older_dumps()
+
+    def _unless_moved(self, named: Collection[int], behind: Sequence[Behind] = ()) -> WaitForGraph | None:
+        """Where no dump tells how old its calls are, ranks are at fault only if all others rest: else that they may not."""
+        if self._outstanding.seconds is not None:
+            return None
+        older = "dumps of other ranks are older than those of their peers" if behind and self._older else None
+        motion = older or sign_of_motion(self._outstanding, self._standing, named, behind)
+        return _moved(motion) if motion is not None else None
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
         """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none.

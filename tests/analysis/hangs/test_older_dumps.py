@@ -79,4 +79,4 @@ def test_a_dump_from_before_what_all_others_wait_in_is_told_where_no_file_tells_
     ],
 )
 def test_dumps_of_several_moments_of_a_healthy_job_accuse_nobody(made: list[list[Did]]) -> None:
-    assert told(flights(*(record(each, waited=None) for each in made))) == (None, [])
+    assert told(flights(*(record(each, waited=None) for each in made))) == (Reason.MOVED, [])

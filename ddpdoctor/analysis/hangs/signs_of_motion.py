@@ -1,0 +1,42 @@
+"""Whether a job went on when its dumps were made, where nothing tells how old the calls in them are.
+
+In a job that hangs everything comes to rest: what is left waits for the ranks at fault. Dumps of a job on its way show ranks at
+different moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ddpdoctor.analysis.hangs.outstanding import Outstanding
+from ddpdoctor.analysis.hangs.standing_operations import StandingOperations
+from ddpdoctor.analysis.hangs.stopped_ranks import Behind
+
+FEW = 4  # one of so many ranks may have something else to do, or a fault of its own
+MANY = 8  # of fewer ranks, two may be at fault
+
+
+def sign_of_motion(
+    outstanding: Outstanding, standing: StandingOperations, named: Collection[int], behind: Sequence[Behind]
+) -> str | None:
+    """What shows that more goes on in the job than that all ranks wait for those `named`; None where nothing does.
+
+    `behind` tells what these have not completed, of ranks that have stopped.
+    """
+    if behind and FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
+        return f"{len(named)} ranks at once do not come after the others"
+    apart = next((one for one in behind if not {*one.peers_completed}.isdisjoint(named)), None)
+    if apart is not None:
+        return f"rank {apart.rank} has not completed what ranks have that are behind others themselves"
+    if {*outstanding.of_rank} <= {*named}:
+        return "no other rank waits"
+    elsewhere = next(
+        (one for one in outstanding.operations if {*named}.isdisjoint(one.members) and standing.stands(one)), None
+    )
+    if elsewhere is not None:
+        return f"all members have enqueued {elsewhere.name}, too"
+    awaited = {rank for one in outstanding.operations for rank in one.absent}
+    at_work = {*outstanding.idle} - awaited - {*named}
+    if FEW * len(at_work) > len(outstanding.idle) + len(outstanding.of_rank):
+        return f"{len(at_work)} ranks wait for nothing, and nobody waits for them"
+    return None

@@ -1,0 +1,84 @@
+"""Dumps of which nothing tells when they were made: ranks are at fault only where all others are at rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.evidence import Evidence
+from tests.flight_records import STEP, Did, flights, record, waits
+
+PAIRS = (0, 1), (2, 3)
+
+
+def paired(*made: tuple[Did, ...], waited: float | None = None) -> Evidence:
+    """Ranks in groups of two, and what each called."""
+    return flights(*(record([*each], world=len(made), waited=waited) for each in made))
+
+
+def of_pair(did: Did, ranks: tuple[int, ...]) -> Did:
+    return replace(did, group=f"pair {ranks[0]}", members=ranks)
+
+
+def reason(evidence: Evidence) -> Reason | None:
+    graph = derived(evidence, WaitForGraph)
+    return graph.reason if graph is not None else None
+
+
+def calls(*, moves: bool) -> list[tuple[Did, ...]]:
+    """Rank 1 did not complete a call of its pair, rank 0 did; the other pair waits for all, or stands in a call of its own."""
+    first, second = PAIRS
+    one = of_pair(STEP, first)
+    other = of_pair(STEP, second)
+    theirs = (other, waits(other)) if moves else (other, other, waits(STEP))
+    return [(one, one, waits(STEP)), (one, waits(one), waits(STEP)), theirs, theirs]
+
+
+def test_a_rank_that_alone_is_behind_has_stopped() -> None:
+    assert reason(paired(*calls(moves=False))) is Reason.STOPPED
+
+
+def test_a_rank_is_not_at_fault_where_a_call_of_others_stands_as_well() -> None:
+    evidence = paired(*calls(moves=True))
+    assert reason(evidence) is Reason.MOVED
+    report = diagnose(evidence)
+    assert not report.findings
+    (undecided,) = report.undecided
+    assert undecided.startswith(
+        "the job may have been on its way when its dumps were made: all members have enqueued all_reduce #2"
+    )
+    assert undecided.endswith("have waited until their timeout")
+
+
+def test_old_calls_are_a_hang_whatever_else_stands() -> None:
+    assert reason(paired(*calls(moves=True), waited=600.0)) is Reason.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("made", "sign"),
+    [
+        ([(STEP, STEP), (STEP, waits(STEP)), (STEP, STEP), (STEP, STEP)], "no other rank waits"),
+        (
+            [(STEP, STEP, waits(STEP)), *([(STEP, waits(STEP), waits(STEP))] * 3)],
+            "3 ranks at once do not come after the others",
+        ),
+    ],
+)
+def test_what_a_healthy_job_shows_at_any_moment(made: list[tuple[Did, ...]], sign: str) -> None:
+    graph = derived(paired(*made), WaitForGraph)
+    assert graph is not None
+    assert (graph.reason, graph.motion) == (Reason.MOVED, sign)
+
+
+def test_dumps_of_active_calls_alone_tell_what_was_completed_by_what_is_left() -> None:
+    """Rank 3 waits in call 6, so call 5 was completed by all, and rank 0 has not enqueued it."""
+    active = [
+        record([waits(STEP)] * open_, world=4, first=first, lost=first - 1, waited=None)
+        for first, open_ in ((2, 2), (4, 3), (5, 2), (6, 1))
+    ]
+    graph = derived(flights(*active), WaitForGraph)
+    assert graph is not None
+    assert (graph.reason, graph.motion) == (Reason.MOVED, "the dumps of its ranks are of different moments")
