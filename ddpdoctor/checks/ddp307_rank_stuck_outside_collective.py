@@ -13,10 +13,11 @@ from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
 from ddpdoctor.evidence.source import Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
-from ddpdoctor.messages.collectives import names, verb, witnesses
+from ddpdoctor.messages.collectives import duration, names, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 REMEDIES = {
@@ -45,6 +46,11 @@ OF_A_LOCK = (
     "lock cannot reach it"
 )
 OF_A_DUMP = "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs"
+AT_WORK_SECONDS = 10.0  # a rank that loads data or saves a checkpoint alone keeps its peers waiting for as long
+OF_A_YOUNG_DUMP = (
+    "nothing, if this rank loads data, evaluates or saves a checkpoint here: dump again in a minute, and see whether it is still "
+    "the same call"
+)
 OF_FEW = "look at both sides: `ddpdoctor hang` shows them while they hang; most ranks may be right not to call it"
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
@@ -67,6 +73,7 @@ def check(
     errors: PerRank[ThreadErrors] | None,
     stacks: PerRank[Stacks] | None,
     code: SourceCode | None,
+    stall: Stall | None,
 ) -> Iterator[Finding]:
     """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
     if hang is not None:
@@ -85,25 +92,30 @@ def check(
         and not graph.only_point_to_point
         and ended_by_themselves(exits).isdisjoint(graph.ranks)
     ):
-        yield _by_recorders(graph)
+        yield _by_recorders(graph, alone=exits is None and stall is None)
 
 
-def _by_recorders(graph: WaitForGraph) -> Finding:
+def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
+    """`alone` says that nothing but the dumps tells whether the job hung."""
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
+    seconds = max((age for operation in graph.operations for age in operation.ages), default=None)
+    young = alone and seconds is not None and seconds < AT_WORK_SECONDS
+    so_far = f" for {duration(seconds)} so far" if young and seconds is not None else ""
     few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
     either = (
         f"; the dumps do not tell whether {group_ranks([*waiting])} alone should have called it" if few_wait else ""
     )
     return RULE.finding(
         f"{group_ranks(graph.ranks)} did not come to {' and '.join(operation.name for operation, _ in awaited)}, in which "
-        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{told}{either}",
+        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{so_far}{told}{either}",
+        severity=Severity.INFO if young else None,
         ranks=sorted({*graph.ranks, *waiting}) if few_wait else graph.ranks,
         where=[*witnesses(last, graph.ranks), *witnesses(waiting, sorted(waiting))],
         details=graph.details(),
-        remedy=OF_FEW if few_wait else OF_A_DUMP,
+        remedy=OF_A_YOUNG_DUMP if young else OF_FEW if few_wait else OF_A_DUMP,
         waiting=[*graph.waiting],
     )
 

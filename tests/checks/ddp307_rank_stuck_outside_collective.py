@@ -1,5 +1,8 @@
 """One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
 
+from collections.abc import Sequence
+
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.process import ChildProcess, Counterpart
@@ -8,7 +11,7 @@ from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.model import Severity
 from tests.checks import Sick
-from tests.flight_records import STEP, Did, flights, waits
+from tests.flight_records import STEP, Did, flights, record, waits
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 OWN_LINE = stack(user=(88, "validate"))
@@ -54,9 +57,15 @@ EXECUTOR = Thread(
     os_id=102,
 )
 
+
+def waited_long(*each: Sequence[Did]) -> Evidence:
+    """Dumps of ranks that had waited for a minute."""
+    return flights(*(record(made, world=len(each), waited=62.0) for made in each))
+
+
 SICK = (
     Sick(
-        evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
+        evidence=waited_long([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
         says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait; the last that it called was all_reduce #1",
         ranks=(2,),
         where=(
@@ -67,7 +76,7 @@ SICK = (
         measured={"waiting": [0, 1]},
     ),
     Sick(  # most ranks do not come: they, or the one that waits, may be wrong
-        evidence=flights([STEP], [STEP, waits(STEP)], [STEP]),
+        evidence=waited_long([STEP], [STEP, waits(STEP)], [STEP]),
         says="ranks 0,2 did not come to all_reduce #2, in which rank 1 waits; the last that they called was all_reduce #1; the "
         "dumps do not tell whether rank 1 alone should have called it",
         ranks=(0, 1, 2),
@@ -78,6 +87,19 @@ SICK = (
         ),
         measured={"waiting": [1]},
     ),
+    Sick(  # for some seconds a rank may load data or save a checkpoint
+        evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
+        says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait for 6.2 s so far; the last that it called was "
+        "all_reduce #1",
+        severity=Severity.INFO,
+        ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"waiting": [0, 1]},
+    ),
     Sick(
         evidence=hang(rank(IMPORTS, active=True, state="R", cpu_share=0.5), rank()),
         says="rank 0 in train_step (train.py:61) imports modules; rank 1 waits for it in backward for 6.1 s",
@@ -86,7 +108,7 @@ SICK = (
         measured={"activity": "imports modules", "moves": True, "seconds": 6.1, "waiting": [1]},
     ),
     Sick(  # on NCCL the others have queued what comes behind it
-        evidence=flights(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
+        evidence=waited_long(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
         says="rank 1 did not come to all_reduce #2, in which ranks 0,2-3 wait; the last that it called was all_reduce #1",
         ranks=(1,),
         where=(
@@ -98,7 +120,7 @@ SICK = (
         measured={"waiting": [0, 2, 3]},
     ),
     Sick(  # what others wait for in a second group is the same absence
-        evidence=flights([STEP, waits(PAIR)], [STEP], [STEP, STEP, waits(OTHERS)], [STEP, STEP, waits(OTHERS)]),
+        evidence=waited_long([STEP, waits(PAIR)], [STEP], [STEP, STEP, waits(OTHERS)], [STEP, STEP, waits(OTHERS)]),
         says="rank 1 did not come to all_reduce #1 of group 1, in which rank 0 waits",
         ranks=(1,),
         where=("rank 0 /home/me/job/train.py:61 train_step",),
