@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.job_log import JobLog
-from ddpdoctor.evidence.launch import RankSet
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.evidence.launch import Joining, RankSet
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP206",
@@ -16,6 +19,8 @@ RULE = Rule(
     remedy="give each process its own RANK; under torchrun each node its own --node-rank, and do not set RANK yourself",
     explains=(
         "DDP205",
+        "DDP307",
+        "DDP314",
         "DDP401",
         "DDP408",
         "DDP418",
@@ -29,14 +34,50 @@ RULE = Rule(
 )
 
 
-def check(ranks: RankSet | None, log: JobLog | None) -> Iterator[Finding]:
-    """One finding for each rank that several processes claim, with the hosts on which they run; of a log, one for all."""
+OF_THE_PROGRAM = (
+    "give each process its own rank: the `rank=` of `init_process_group`, or the RANK that the program sets, is the same in "
+    "these processes"
+)
+
+
+def check(
+    ranks: RankSet | None,
+    log: JobLog | None,
+    joining: PerRank[Joining] | None = None,
+    activities: Activities | None = None,
+) -> Iterator[Finding]:
+    """One finding for each rank that several processes claim, with the hosts on which they run; of a log, one for all.
+
+    Of a job whose ranks wait in `init_process_group`: the ranks as which several living processes join.
+    """
+    if ranks is None and log is None and (joining is None or activities is None):
+        raise SkipCheck("no other rank reported its environment, and no job log")
     if ranks is not None:
         yield from _claimed_twice(ranks)
     elif log is not None:
         yield from _announced_twice(log)
-    else:
-        raise SkipCheck("no other rank reported its environment, and no job log")
+    if joining is not None and activities is not None:
+        yield from _joins_twice(joining, activities)
+
+
+def _joins_twice(joining: PerRank[Joining], activities: Activities) -> Iterator[Finding]:
+    """Ranks as which several processes join, where one of them waits for a rank that none is."""
+    waiting = {activity.rank: activity.place for activity in activities.of(Activity.RENDEZVOUS)}
+    twice = {entry.rank: len(entry.value.rivals) + 1 for entry in joining if entry.value.rivals}
+    size = max((entry.value.world_size or 0 for entry in joining), default=0)
+    never = sorted({*range(size)} - {entry.rank for entry in joining}) if size <= MOST_RANKS else []
+    if twice and waiting and never:
+        yield RULE.finding(
+            f"several processes join as {group_ranks([*twice])} of {size}, and none as {group_ranks(never)}",
+            ranks=[*twice],
+            where=[
+                Where.at(place, rank=rank, note="waiting for the other ranks")
+                for rank, place in waiting.items()
+                if place is not None and rank in twice
+            ],
+            remedy=OF_THE_PROGRAM,
+            processes=max(twice.values()),
+        )
 
 
 def _announced_twice(log: JobLog) -> Iterator[Finding]:

@@ -161,6 +161,8 @@ class Joining:
     """How many ranks its `init_process_group` waits for; None where nobody saw it."""
     overwrites: tuple[EnvOverwrite, ...] = ()
     """The lines that set MASTER_ADDR and MASTER_PORT last before it joined, as its agent saw them; empty where none did."""
+    rivals: tuple[int, ...] = ()
+    """The other processes that join as this rank, at the same address; empty in cases of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, RING, Header
@@ -12,6 +13,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.launch import EnvOverwrite, Joining
 from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
 from ddpdoctor.host.owned_files import MOST_BYTES, read_owned
+from ddpdoctor.host.processes import is_alive
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.call_ring_reader import read_header, read_records
@@ -29,6 +31,8 @@ class RankProcess:
     header: Header
     owner: int | None = None
     """The user whose files are believed; None where the directory is our own."""
+    rivals: tuple[RankProcess, ...] = field(default=(), compare=False)
+    """The other living processes of this rank that are no earlier start of it."""
 
     @property
     def rank(self) -> int:
@@ -66,11 +70,12 @@ class RankProcess:
     def joining(self, given: Joining) -> Joining:
         """What its launcher gave it, with where its `init_process_group` looks for the other ranks and for how many it waits."""
         said = self._joining()
-        used = (said.rendezvous if said is not None else "") or given.used
+        used = self.looks_at() or given.used
         writes = said.writes if said is not None else ()
         return replace(
             given,
             used=used,
+            rivals=tuple(one.pid for one in self.rivals if one.looks_at() == used) if used else (),
             world_size=self.header.world_size or None,
             overwrites=tuple(
                 EnvOverwrite(
@@ -83,6 +88,11 @@ class RankProcess:
                 for one in writes
             ),
         )
+
+    def looks_at(self) -> str:
+        """Where its `init_process_group` looks for the other ranks, as `HOST:PORT`; empty where that is no address."""
+        said = self._joining()
+        return said.rendezvous if said is not None else ""
 
     def _joining(self) -> JoiningText | None:
         return read_texts(self._bytes("texts")).joining
@@ -128,7 +138,13 @@ def find_ranks(directory: Path, owner: int | None = None) -> tuple[RankProcess, 
     oldest_first = sorted(ages, key=ages.__getitem__)
     youngest = {_slot(process): process for process in oldest_first}
     latest = {process.rank: process for process in oldest_first if youngest[_slot(process)] is process}
-    return tuple(latest[rank] for rank in sorted(latest))
+    return tuple(replace(latest[rank], rivals=_rivals(latest[rank], oldest_first)) for rank in sorted(latest))
+
+
+def _rivals(process: RankProcess, others: Sequence[RankProcess]) -> tuple[RankProcess, ...]:
+    """The living processes among `others` that have the rank of this one, and were started as often."""
+    same = (one for one in others if one.rank == process.rank and one.header.restart == process.header.restart)
+    return tuple(one for one in same if one is not process and is_alive(one.pid))
 
 
 def _slot(process: RankProcess) -> tuple[int, int]:

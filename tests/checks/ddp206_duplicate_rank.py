@@ -1,7 +1,13 @@
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.job_log import JobLog
-from ddpdoctor.evidence.launch import Arrival, RankSet
+from ddpdoctor.evidence.launch import Arrival, Joining, RankSet
 from tests.checks import Sick, job
+from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+
+WAITS = rank(
+    stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "ddp_setup")),
+    system_call="nanosleep",
+)
 
 
 def came(*claims: tuple[int, str]) -> RankSet:
@@ -16,7 +22,19 @@ def log(*announced: int) -> Evidence:
     return Evidence(job=(JobLog(files=("job.log",), lines=9, world_size=4, announced=announced),), about_job=True)
 
 
+def joins(*rivals: tuple[int, ...], size: int = 3) -> Evidence:
+    """Ranks that wait in `init_process_group` for `size`, each with the other processes that join as this rank."""
+    return hang(*((*WAITS, Joining(called=True, world_size=size, rivals=pids)) for pids in rivals))
+
+
 SICK = (
+    Sick(  # `rank=min(rank, 1)` under mp.spawn
+        evidence=joins((), (4711,)),
+        says="several processes join as rank 1 of 3, and none as rank 2",
+        ranks=(1,),
+        where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
+        measured={"processes": 2},
+    ),
     Sick(
         evidence=log(1, 1, 0, 0),
         says="several processes claim ranks 0-1 of 4, and none claims ranks 2-3",
@@ -37,4 +55,5 @@ HEALTHY = (
     log(1, 0, 3, 2),
     log(0, 1),  # one node's log alone
     log(0, 0, 1, 1, 2, 3),
+    joins((), (4711,), ()),  # another job of its processes, at the same address after the first had ended
 )
