@@ -284,7 +284,10 @@ def _by_stacks(stack_desync: StackDesync | None, *, recorded: bool) -> Iterator[
         yield RULE.finding(
             f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
             ranks=stack_desync.culprits,
-            where=stack_desync.where(note),
+            where=[
+                *framework_requests.where(stack_desync.request, stack_desync.culprits),
+                *stack_desync.where("" if stack_desync.request is not None else note),
+            ],
             details=() if recorded else (HOW_IT_IS_KNOWN,),
         )
 

@@ -15,6 +15,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     tells_ranks_apart,
 )
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
+from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.ways_parted import FirstCall, by_branches, by_functions
@@ -22,7 +23,7 @@ from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, Ran
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.majority import vote, vote_of
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, program_frames
+from ddpdoctor.evidence.frames import Frame, only_users, program_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import GivenRoot, LoopTurn, Stacks
@@ -46,7 +47,8 @@ class StackDesync:
     `minority` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
     first odd rank seen from the others. `skips` are the `continue`s, as `train.py:58`, of the loop that only one side is in.
     `turns` has the last turn of that loop of every rank, where all are known. `passed_over` is whether the ranks that left
-    it made as many turns as the others, and so a call less in one of them.
+    it made as many turns as the others, and so a call less in one of them. `request` is the statement under a test of the rank by
+    which the minority asked a framework for its call.
     """
 
     cause: Cause
@@ -57,6 +59,7 @@ class StackDesync:
     skips: tuple[str, ...] = ()
     turns: Mapping[int, int] = field(default_factory=dict)
     passed_over: bool = False
+    request: RankRequest | None = None
 
     @property
     def culprits(self) -> list[int]:
@@ -124,6 +127,9 @@ def derive(
     sides = _sides(by_rank, ways, code)
     if len(sides) != 2:
         raise SkipCheck("the ranks wait in one place, or in more than two")
+    requested = _by_request(sides, by_rank, ways, code)
+    if requested is not None:
+        return requested
     votes = vote_of(sides)
     odd, usual = votes.sides[1], votes.sides[0]
     together = all(in_one_turn(by_stack[one], by_stack[other], code) for one in odd for other in usual)
@@ -166,6 +172,29 @@ def derive(
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
         passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
     )
+
+
+def _by_request(
+    sides: Sequence[Sequence[int]],
+    by_rank: Mapping[int, RankActivity],
+    ways: Mapping[int, tuple[Frame, ...]],
+    code: SourceCode | None,
+) -> StackDesync | None:
+    """Of ranks in two calls of a framework, below one line of the user's: those that a test of the rank let ask for theirs."""
+    if len({only_users(ways.get(rank, ())) for rank in by_rank}) != 1:
+        return None
+    for asked in rank_requests(code, "call"):
+        made_by = asked.made_by(sorted(by_rank))
+        if made_by in map(tuple, sides):
+            return StackDesync(
+                cause=Cause.EXTRA,
+                minority=tuple(by_rank[rank] for rank in made_by),
+                majority=tuple(one for rank, one in by_rank.items() if rank not in made_by),
+                tied=False,
+                comparison=Comparison(Relation.CONDITIONAL, condition=asked.condition, frame=asked.frame),
+                request=asked,
+            )
+    return None
 
 
 def _parted(

@@ -8,7 +8,7 @@ from enum import Enum
 
 from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 
-FORWARD, BACKWARD, NEW_GROUP = "forward", "backward", "new_group"
+FORWARD, BACKWARD, NEW_GROUP, WAIT_TENSOR = "forward", "backward", "new_group", "wait_tensor"
 POINT_TO_POINT = re.compile(r"send|recv")  # of operations
 
 
@@ -55,6 +55,7 @@ _PLACES = (
     (Activity.RENDEZVOUS, _C10D, "init_process_group|_store_based_barrier|_new_process_group_helper"),
     (Activity.EXITING, _C10D, "destroy_process_group"),
     (Activity.COLLECTIVE, _C10D, ".*"),
+    (Activity.COLLECTIVE, "/torch/distributed/_functional_collectives", WAIT_TENSOR),  # of a DTensor
     (Activity.COLLECTIVE, _DDP, "_sync_buffers|_sync_module_states|_pre_forward|_build_params_for_reducer"),
     (
         Activity.COLLECTIVE,
@@ -128,6 +129,8 @@ def _operation(activity: Activity, above: Sequence[Frame]) -> str:
     """The function that the user called: of torch.distributed's own the outermost one."""
     if any(frame.function == "_engine_run_backward" for frame in above):
         return BACKWARD
+    if any(frame.function == WAIT_TENSOR for frame in above):
+        return WAIT_TENSOR
     if activity is Activity.COLLECTIVE:
         named = [frame.function for frame in above if frame.file.endswith((f"{_C10D}.py", f"{_DDP}.py"))]
         return named[-1] if named else above[-1].function

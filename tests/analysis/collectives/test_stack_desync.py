@@ -11,7 +11,7 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from ddpdoctor.evidence.stacks import CountedLoop, GivenRoot, LoopTurn
 from ddpdoctor.source.context import source_of
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
@@ -279,3 +279,63 @@ def test_a_rank_past_a_function_left_the_loop_in_it(
     assert source is not None
     found = diagnose(hang(*ranks, facts=(source,), seconds=None)).findings
     assert [(one.code, one.ranks) for one in found] == ([(code, (1,))] if code else [])
+
+
+UNDER_THE_RANK = SourceCode(
+    places=(
+        CodePlace(
+            file=SCRIPT, line=85, function="train_step", conditions=(Condition(line=85, test="rank == 0", branch=0),)
+        ),
+        CodePlace(file=SCRIPT, line=61, function="train_step"),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+)
+LIGHTNING = "/venv/lib/python3.11/site-packages/lightning"
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
+IN_FIT = (SCRIPT, 68, "main")
+
+
+def in_fit(*frames: tuple[str, int, str]) -> tuple[Frame, ...]:
+    """A rank in a collective of a framework, below the user's line that started the training."""
+    file, line, function = IN_FIT
+    above = (Frame(file=path, line=at, function=name) for path, at, name in frames)
+    return (*above, Frame(file=file, line=line, function=function))
+
+
+LOGS = in_fit((C10D, 3252, "all_reduce"), (f"{LIGHTNING}/pytorch/loops/evaluation_loop.py", 381, "on_run_end"))
+GOES_ON = in_fit((C10D, 5356, "barrier"), (f"{LIGHTNING}/pytorch/loops/fit_loop.py", 266, "setup_data"))
+
+
+def asked(value: str) -> SourceCode:
+    """A `self.log` whose `sync_dist=` is this value."""
+    condition = Condition(line=36, test=f"sync_dist={value}", branch=0)
+    text = f"self.log('val_loss', loss, sync_dist={value})"
+    request = Request(
+        file=SCRIPT, line=36, function="validation_step", text=text, wants="call", conditions=(condition,)
+    )
+    return SourceCode(places=(CodePlace(file=SCRIPT, line=68, function="main"),), requests=(request,))
+
+
+@pytest.mark.parametrize("value", ["self.trainer.is_global_zero", "self.global_rank == 0"])
+def test_of_two_calls_of_a_framework_the_one_that_a_rank_asked_for_is_the_one_too_many(value: str) -> None:
+    """`sync_dist=trainer.is_global_zero`, asked from outside: the two ranks stand at one line of the user's."""
+    first, *_ = diagnose(hang(rank(LOGS), rank(GOES_ON), facts=(asked(value),))).findings
+    assert (first.code, first.ranks) == ("DDP305", (0,))
+    assert (first.where[0].line, first.where[0].rank) == (36, 0)
+
+
+def test_a_request_of_another_rank_tells_nothing() -> None:
+    assert not diagnose(hang(rank(LOGS), rank(GOES_ON), facts=(asked("self.global_rank == 5"),))).findings
+
+
+def test_a_rank_that_waits_for_a_dtensor_is_in_a_collective() -> None:
+    """`if rank == 0: clip_grad_norm_(...)` with FSDP2: the call has no frame of torch's `all_reduce`."""
+    clips = stack(
+        (f"{TORCH}/_ops.py", 1279, "__call__"),
+        (f"{TORCH}/distributed/_functional_collectives.py", 142, "wait_tensor"),
+        (f"{TORCH}/nn/utils/clip_grad.py", 35, "_no_grad_wrapper"),
+        user=(85, "train_step"),
+    )
+    first, *_ = diagnose(hang(rank(clips, system_call="futex"), rank(), rank(), facts=(UNDER_THE_RANK,))).findings
+    assert (first.code, first.ranks) == ("DDP305", (0,))
+    assert first.message == "rank 0 waits in wait_tensor while ranks 1-2 wait in backward"
