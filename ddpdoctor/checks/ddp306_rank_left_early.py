@@ -15,13 +15,12 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import framework_requests, loop_departures, rank_values
+from ddpdoctor.messages import early_ends, framework_requests, loop_departures, rank_values
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -53,7 +52,6 @@ OF_AN_EXIT = (
     "end all ranks together: all_reduce what decides it; where one ends for an error, raise an exception or exit with a code "
     "above 0, so that the launcher ends the others"
 )
-DDP = "/torch/nn/parallel/distributed.py"
 OF_A_BARE_MODEL = (
     "wrap the model in DDP on every rank, and call the DDP model and not the module inside (`model.module`)"
 )
@@ -113,7 +111,7 @@ def check(
     # ranks that parted before come to the end of a loop at different calls after as many turns: DDP316
     gone_early = [desync for desync in left if parted is None or not desync.more_turns]
     for desync, *elsewhere in _by_end(gone_early):
-        left_by = _left_by(exits, desync.ended)
+        left_by = early_ends.left_by(exits, desync.ended)
         gone = (
             last
             if last is not None
@@ -154,7 +152,7 @@ def check(
             remedy=exception_context.REMEDY
             if errors
             else OF_AN_EXIT
-            if left_by and _in_a_loop(exits, desync.ended, code)
+            if left_by and early_ends.in_a_loop(exits, desync.ended, code)
             else OF_A_DECISION
             if out_of_loops
             else ALL_COME
@@ -242,7 +240,10 @@ def _behind(departure: LoopDeparture) -> Iterator[Where]:
 def _ways_out(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
     """The `break`s and `return`s of the loops that these ranks have left, and the others are still in."""
     if not desync.ended:
-        yield from loop_departures.ways_out(loops_left(desync, code), desync.minority)
+        left = loops_left(desync, code)
+        yield from [*loop_departures.ways_out(left, desync.minority)] or loop_departures.only_way_out(
+            left, desync.minority
+        )
 
 
 def _by_a_decision(desync: Desync, steps: Mapping[int, int], code: SourceCode | None) -> bool:
@@ -270,25 +271,6 @@ def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int])
         yield from framework_requests.where(asked, [rank for rank in ranks if not made or rank in made])
 
 
-def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> list[Where]:
-    """The lines at which these ranks called for their exit, as far as they did; every process of mp.spawn ends by such a call."""
-    found = []
-    for entry in exits or ():
-        left_by = entry.value.left_by
-        spawned = bool(left_by) and left_by[0].file.endswith("/multiprocessing/spawn.py")
-        place = users_frame(left_by) if entry.rank in ranks and not spawned else None
-        if place is not None:
-            found.append(Where.at(place, rank=entry.rank, note="left here with exit code 0"))
-    return found
-
-
-def _in_a_loop(exits: PerRank[RankExit] | None, ranks: Sequence[int], code: SourceCode | None) -> bool:
-    """Whether these ranks called for their exit in the middle of a loop."""
-    stacks = [entry.value.left_by for entry in exits or () if entry.rank in ranks]
-    places = [code.at(frame.file, frame.line) for stack in stacks for frame in stack] if code is not None else []
-    return any(place is not None and place.loops for place in places)
-
-
 def _by_exits(
     failures: Failures,
     steps: Mapping[int, int],
@@ -313,13 +295,13 @@ def _by_exits(
             f"{group_ranks(failures.finished)} ended with exit code 0{issued}, and {who(lost)} lost "
             f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}"
         )
-        alone = _trained_alone(failures.finished, lost, steps, calls)
-        called = _left_by(exits, failures.finished)
+        alone = early_ends.trained_alone(failures.finished, lost, steps, calls)
+        called = early_ends.left_by(exits, failures.finished)
         left_by = [
             *(called or loop_departures.ways_out_of_training(calls, failures.finished, code)),
             *_asked(code, failures.finished, unique_ranks(lost)),
         ]
-        decided = [*_out_of_the_same_loop(failures.finished, lost, calls, code)] if not left_by else []
+        decided = [*early_ends.out_of_the_same_loop(failures.finished, lost, calls, code)] if not left_by else []
         lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
         if departure is not None and _explains(departure, failures.finished) and not left_by:
             yield _by_departure(departure, code, f"; {ended}", lost_at)
@@ -332,71 +314,18 @@ def _by_exits(
             remedy=OF_A_BARE_MODEL
             if alone
             else OF_AN_EXIT
-            if called and _in_a_loop(exits, failures.finished, code)
+            if called and early_ends.in_a_loop(exits, failures.finished, code)
             else OF_A_DECISION
             if decided
             else ALL_COME
-            if still == after and not _in_training(lost, failures.finished, calls, code)
+            if still == after and not early_ends.in_training(lost, failures.finished, calls, code)
             else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
 
 
-def _out_of_the_same_loop(
-    finished: Sequence[int], lost: Sequence[Failure], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
-) -> Iterator[Where]:
-    """The statements by which ranks that ended may have left the loop in which the others lost them, in the same pass."""
-    stack = lost[0].error.stack if lost[0].error is not None else ()
-    places = [(frame, place) for frame in stack if code is not None and (place := code.at(frame.file, frame.line))]
-    loops = {(frame.file, loop): frame for frame, place in places for loop in place.loops}
-    waiting = [(frame, loop) for (_, loop), frame in loops.items()]
-    yield from loop_departures.ways_out_between(waiting, finished, unique_ranks(lost), calls, code)
-
-
-def _trained_alone(
-    finished: Sequence[int], lost: Sequence[Failure], steps: Mapping[int, int], calls: PerRank[CollectiveCalls] | None
-) -> bool:
-    """Whether ranks made further steps than their peers without a forward of a DDP model, which these called, or still made."""
-    forwards = {entry.rank: len(entry.value.forwards) for entry in calls or ()}
-    theirs = unique_ranks(lost)
-    if not all(rank in steps and rank in forwards for rank in (*finished, *theirs)):
-        return False
-    wraps = {
-        failure.rank
-        for failure in lost
-        if failure.error is not None and any(frame.file.endswith(DDP) for frame in failure.error.stack)
-    }
-    further = min(steps[rank] for rank in finished) > max(steps[rank] for rank in theirs) + 1
-    trained = all(forwards[rank] or rank in wraps for rank in theirs)
-    return further and trained and not any(forwards[rank] for rank in finished)
-
-
 def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:
     return departure.how in (How.LEFT, How.SHORT, How.ENDED) and departure.ranks == tuple(finished)
-
-
-def _in_training(
-    lost: Sequence[Failure], finished: Sequence[int], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
-) -> bool:
-    """Whether a rank lost its peers in the loop in which these had called their last forward, under no condition."""
-    if code is None:
-        return False
-    trained = {
-        (place.file, loop)
-        for entry in calls or ()
-        if entry.rank in finished and entry.value.forwards
-        for forward in entry.value.forwards[-1:]
-        if (place := code.at(forward.place.file, forward.place.line)) is not None
-        for loop in place.loops
-    }
-    frames = (users_frame(failure.error.stack) for failure in lost if failure.error is not None)
-    places = (code.at(frame.file, frame.line) for frame in frames if frame is not None)
-    return any(
-        (place.file, loop) in trained
-        for place in places
-        if place is not None and not place.conditions
-        for loop in place.loops
-    )
 
 
 def _by_stacks(ended: EndedPeers, code: SourceCode | None) -> Iterator[Finding]:

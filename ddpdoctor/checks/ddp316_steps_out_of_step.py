@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import rank_test
+from ddpdoctor.analysis.collectives.callsites import compare, rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips, turns_cut_short
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
@@ -22,7 +22,7 @@ from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import loop_departures, rank_values
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
-from ddpdoctor.messages.collectives import names, verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, names, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -106,7 +106,7 @@ def check(
     elif unexplained and iterations.left_out is not None:
         yield _by_counts(iterations.left_out, timeline, code)
     elif unexplained and iterations.other_forward is not None:
-        yield _by_lines(iterations.other_forward)
+        yield _by_lines(iterations.other_forward, code)
     elif iterations.passed_over is not None and desyncs is not None:
         left = _left_by(iterations.passed_over, desyncs)
         if left is not None:
@@ -304,8 +304,10 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None, code: SourceCode 
             )
 
 
-def _by_lines(parted: OtherForward) -> Finding:
+def _by_lines(parted: OtherForward, code: SourceCode | None) -> Finding:
     sides = parted.sides
+    usual, odd, *_ = sides.sides
+    test = condition_note(compare(parted.programs[odd[0]], parted.programs[usual[0]], code, (odd, usual)))
     by_place: dict[Frame, list[int]] = {}
     for rank in (*sides.minority, *sides.majority):
         by_place.setdefault(parted.places[rank], []).append(rank)
@@ -318,7 +320,7 @@ def _by_lines(parted: OtherForward) -> Finding:
         "reduced together",
         ranks=sides.minority,
         where=[
-            Where.at(place, rank=rank, note=f"forward {parted.number}")
+            Where.at(place, rank=rank, note=f"forward {parted.number}{f', {test}' if test and rank in odd else ''}")
             for place, ranks in by_place.items()
             for rank in ranks
         ],

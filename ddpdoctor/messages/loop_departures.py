@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -17,6 +18,8 @@ from ddpdoctor.model import Where, group_ranks
 
 MIXED = "since then gradients are averaged with those of other steps"
 LENGTHS = "give every rank the same number of batches (DistributedSampler with drop_last), or train under `with Join([model]):`"
+_OF_A_LENGTH = re.compile(r" in range\(.*[^\W\d]")
+"""The head of a loop that counts up to what the program computes."""
 MOST_JUMPS = 3  # that are shown, where none stands under a test of the rank
 
 
@@ -108,6 +111,23 @@ def ways_out(
     for frame, jump in (by_rank if by_rank or by_rank_only else found)[:MOST_JUMPS]:
         place = Frame(file=frame.file, line=jump.line, function=frame.function)
         yield from (Where.at(place, rank=rank, note=_note(jump)) for rank in ranks)
+
+
+def only_way_out(left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int]) -> Iterator[Where]:
+    """What alone can have let these ranks out of all these loops early: one `break` or `return`, or a `range` of a length to see.
+
+    The loops come outermost first. Nothing where there are several ways, or none that the source shows.
+    """
+    left = [*left]
+    jumps = {(frame.file, jump.line) for frame, loop in left for jump in loop.jumps if jump.word != "continue"}
+    if jumps:
+        yield from ways_out(left, ranks) if len(jumps) == 1 else ()
+        return
+    for frame, loop in left:
+        if _OF_A_LENGTH.search(loop.head):
+            place = Frame(file=frame.file, line=loop.line, function=frame.function)
+            yield from (Where.at(place, rank=rank, note=f"the loop `{loop.head}`") for rank in ranks)
+            return
 
 
 def ways_past(over: Iterable[tuple[Frame, Jump]], ranks: Sequence[int]) -> Iterator[Where]:

@@ -50,6 +50,8 @@ class OtherForward:
 
     number: int
     places: Mapping[int, Frame]
+    programs: Mapping[int, tuple[Frame, ...]]
+    """The lines that led to it, outermost first."""
 
     @property
     def sides(self) -> Vote:
@@ -227,13 +229,15 @@ def _of_some(parted: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int
 
 
 def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
-    called: dict[int, dict[int, Frame]] = {}
+    called: dict[int, dict[int, Forward]] = {}
     for entry in calls:
         for forward in entry.value.forwards:
-            called.setdefault(forward.number, {})[entry.rank] = forward.place
-    for number, places in sorted(called.items()):
+            called.setdefault(forward.number, {})[entry.rank] = forward
+    for number, made in sorted(called.items()):
+        places = {rank: forward.place for rank, forward in made.items()}
         if len(places) == len(calls.ranks) and len(set(places.values())) > 1:
-            return OtherForward(number=number, places=places)
+            programs = {rank: forward.stack[::-1] for rank, forward in made.items()}
+            return OtherForward(number=number, places=places, programs=programs)
     return None
 
 

@@ -1,0 +1,107 @@
+"""How ranks that ended with exit code 0 left those that still needed them, in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ddpdoctor.analysis.crashes.failures import Failure, unique_ranks
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, only_users, users_frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
+from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.messages import loop_departures
+from ddpdoctor.model import Where
+
+_DDP = "/torch/nn/parallel/distributed.py"
+
+
+def left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> list[Where]:
+    """The lines at which these ranks called for their exit, as far as they did; every process of mp.spawn ends by such a call."""
+    found = []
+    for entry in exits or ():
+        left_by = entry.value.left_by
+        spawned = bool(left_by) and left_by[0].file.endswith("/multiprocessing/spawn.py")
+        place = users_frame(left_by) if entry.rank in ranks and not spawned else None
+        if place is not None:
+            found.append(Where.at(place, rank=entry.rank, note="left here with exit code 0"))
+    return found
+
+
+def in_a_loop(exits: PerRank[RankExit] | None, ranks: Sequence[int], code: SourceCode | None) -> bool:
+    """Whether these ranks called for their exit in the middle of a loop."""
+    stacks = [entry.value.left_by for entry in exits or () if entry.rank in ranks]
+    places = [code.at(frame.file, frame.line) for stack in stacks for frame in stack] if code is not None else []
+    return any(place is not None and place.loops for place in places)
+
+
+def out_of_the_same_loop(
+    finished: Sequence[int], lost: Sequence[Failure], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> Iterator[Where]:
+    """The statements by which ranks that ended may have left the loop in which the others lost them, in the same pass."""
+    stack = lost[0].error.stack if lost[0].error is not None else ()
+    places = [(frame, place) for frame in stack if code is not None and (place := code.at(frame.file, frame.line))]
+    loops = {(frame.file, loop): frame for frame, place in places for loop in place.loops}
+    waiting = [(frame, loop) for (_, loop), frame in loops.items()]
+    between = [*loop_departures.ways_out_between(waiting, finished, unique_ranks(lost), calls, code)]
+    yield from between or _only_way_out(waiting, finished, calls, code)
+
+
+def _only_way_out(
+    waiting: Sequence[tuple[Frame, Loop]],
+    ended: Sequence[int],
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> Iterator[Where]:
+    """What ended the loops early in which ranks called their last forward, and in which the others lost them."""
+    trained = {
+        (place.file, loop)
+        for entry in calls or ()
+        if entry.rank in ended and entry.value.forwards and code is not None
+        for frame in only_users(entry.value.forwards[-1].stack)
+        if (place := code.at(frame.file, frame.line)) is not None
+        for loop in place.loops
+    }
+    left = [(frame, loop) for frame, loop in waiting if (frame.file, loop) in trained]
+    yield from loop_departures.only_way_out(left, ended)
+
+
+def trained_alone(
+    finished: Sequence[int], lost: Sequence[Failure], steps: Mapping[int, int], calls: PerRank[CollectiveCalls] | None
+) -> bool:
+    """Whether ranks made further steps than their peers without a forward of a DDP model, which these called, or still made."""
+    forwards = {entry.rank: len(entry.value.forwards) for entry in calls or ()}
+    theirs = unique_ranks(lost)
+    if not all(rank in steps and rank in forwards for rank in (*finished, *theirs)):
+        return False
+    wraps = {
+        failure.rank
+        for failure in lost
+        if failure.error is not None and any(frame.file.endswith(_DDP) for frame in failure.error.stack)
+    }
+    further = min(steps[rank] for rank in finished) > max(steps[rank] for rank in theirs) + 1
+    trained = all(forwards[rank] or rank in wraps for rank in theirs)
+    return further and trained and not any(forwards[rank] for rank in finished)
+
+
+def in_training(
+    lost: Sequence[Failure], finished: Sequence[int], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> bool:
+    """Whether a rank lost its peers in the loop in which these had called their last forward, under no condition."""
+    if code is None:
+        return False
+    trained = {
+        (place.file, loop)
+        for entry in calls or ()
+        if entry.rank in finished and entry.value.forwards
+        for forward in entry.value.forwards[-1:]
+        if (place := code.at(forward.place.file, forward.place.line)) is not None
+        for loop in place.loops
+    }
+    frames = (users_frame(failure.error.stack) for failure in lost if failure.error is not None)
+    places = (code.at(frame.file, frame.line) for frame in frames if frame is not None)
+    return any(
+        (place.file, loop) in trained
+        for place in places
+        if place is not None and not place.conditions
+        for loop in place.loops
+    )
