@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import Relation, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
+from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -55,6 +56,11 @@ OF_A_CACHE = (
 )
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
+OF_A_GROUP = (
+    "call it on every rank of its group, or give it the group of the ranks that make it (`group=`); without `group=` it is a "
+    "call of all ranks"
+)
+
 
 def check(
     desyncs: Desyncs | None,
@@ -66,6 +72,7 @@ def check(
     code: SourceCode | None = None,
     ended_peers: EndedPeers | None = None,
     unreduced: UnreducedSteps | None = None,
+    guarded: GuardedCalls | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
@@ -124,6 +131,9 @@ def check(
             group=desync.group.name or "default",
             calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},
         )
+    if guarded is not None and guarded.found and not told:
+        yield from map(_by_group, guarded.found)
+        return
     if (
         not told
         and graph is not None
@@ -131,6 +141,27 @@ def check(
         and not graph.only_point_to_point
     ):
         yield _by_programs(graph)
+
+
+def _by_group(call: GuardedCall) -> Finding:
+    """A call of a group that some of its members alone made, for which the others wait in calls of groups of theirs."""
+    waits = names(call.issued, call.absent)
+    return RULE.finding(
+        f"{group_ranks(call.callers)} called {names(call.issued, call.callers)}"
+        f"{'' if call.issued[call.callers[0]].group else ' of the default group'} that {group_ranks(call.absent)} passed by; "
+        f"{verb(call.absent, 'it waits', 'they wait')} for {group_ranks(call.callers)} in {waits}",
+        ranks=call.callers,
+        where=witnesses(
+            call.issued,
+            (*call.callers, *call.absent),
+            minority=call.callers,
+            minority_note=condition_note(call.comparison),
+        ),
+        details=unplaced(call.issued, call.issued),
+        remedy=OF_A_GROUP,
+        seq=call.issued[call.callers[0]].seq,
+        group=call.issued[call.callers[0]].group or "default",
+    )
 
 
 def _remedy(desync: Desync, *, passed_over: bool) -> str | None:

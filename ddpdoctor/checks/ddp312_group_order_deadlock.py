@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
+from ddpdoctor.analysis.collectives.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import ThreadErrors
@@ -23,8 +24,12 @@ RULE = Rule(
 )
 
 
-def check(deadlocks: Deadlocks, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
-    """The cycle: which ranks wait in which group, the minority first."""
+def check(
+    deadlocks: Deadlocks, errors: PerRank[ThreadErrors] | None, guarded: GuardedCalls | None = None
+) -> Iterator[Finding]:
+    """The cycle: which ranks wait in which group, the minority first. One with a call that some ranks alone make is DDP305."""
+    if guarded is not None and guarded.found:
+        return
     for deadlock in deadlocks.found:
         order = (*deadlock.sides.minority, *deadlock.sides.majority)
         by_call: dict[str, list[int]] = {}

@@ -1,0 +1,49 @@
+"""A forgotten `group=` under a test of the rank is the call that some alone make, and not an order of groups."""
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.source import CodePlace, Condition
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+
+LEADS = Condition(line=69, test="self.rank % 2 == 0", branch=0)
+FIRST_NODE, SECOND_NODE = (0, 1), (2, 3)
+
+
+def hierarchical_mean(*conditions: Condition, behind: int = 71) -> Evidence:
+    """The leaders of two nodes call the default group, and the others wait for them in the groups of the nodes."""
+
+    def turns(members: tuple[int, ...], last: Did) -> list[Did]:
+        in_group = Did("broadcast", line=behind, group=str(members[0] // 2 + 1), members=members)
+        return [STEP, in_group, waits(last if last.op == "all_reduce" else in_group)]
+
+    leads, follows = Did("all_reduce", line=70), Did("broadcast")
+    return flights(
+        turns(FIRST_NODE, leads),
+        turns(FIRST_NODE, follows),
+        turns(SECOND_NODE, leads),
+        turns(SECOND_NODE, follows),
+        backend="gloo",
+        code=(
+            CodePlace(file=TRAIN, line=70, function="train_step", conditions=conditions),
+            CodePlace(file=TRAIN, line=behind, function="train_step"),
+            CodePlace(file=TRAIN, line=100, function="main"),
+        ),
+    )
+
+
+def test_ranks_that_call_the_default_group_under_a_test_of_the_rank_are_named() -> None:
+    """`if self.rank % 2 == 0: dist.all_reduce(value)`: the group of the leaders was forgotten."""
+    first, *others = diagnose(hierarchical_mean(LEADS)).findings
+
+    assert (first.code, first.ranks, others) == ("DDP305", (0, 2), [])
+    assert first.message == (
+        "ranks 0,2 called all_reduce #2 of the default group that ranks 1,3 passed by; they wait for ranks 0,2 in "
+        "broadcast #2 of group 1 or broadcast #2 of group 2"
+    )
+    assert "inside `if self.rank % 2 == 0` (train.py:69)" in first.where[0].note
+
+
+def test_without_the_test_or_with_the_others_above_it_the_order_of_the_groups_is_the_finding() -> None:
+    """A rank above the test may come to another branch of it, and call the group there."""
+    for evidence in (hierarchical_mean(), hierarchical_mean(LEADS, behind=68)):
+        assert diagnose(evidence).findings[0].code == "DDP312"
