@@ -39,6 +39,12 @@ RULE = Rule(
     ),
 )
 SHOWN_OTHERS = 3
+_OPTIONS = re.compile(
+    r"(?:[\w./-]{1,200}: error|Error): (?P<why>(?:argument |unrecognized arguments|the following arguments|No such option|"
+    r"Missing (?:option|argument|parameter)|Invalid value|Got unexpected|Option ).*)",
+    re.DOTALL,
+)
+MOST_OF_OPTIONS = 200  # characters
 APART_SECONDS = 2.0  # torchrun looks every 0.1 s, its tables show whole seconds
 # what to do about errors that no line of the user's own is to blame for
 _REMEDIES = {
@@ -197,12 +203,28 @@ def _without_a_message(found: Sequence[Failure], failures: Failures, code: Sourc
             remedy="see what leads to this line; what the other ranks print about closed connections comes from it",
             exit_code=first.exit.exit_code,
         )
+    refused = _refused_options(failures) if {failure.exit.exit_code for failure in named or found} == {2} else None
+    if refused is not None:
+        return RULE.finding(
+            f"{ended}: the program refused its options: {refused}",
+            ranks=unique_ranks(named or found),
+            remedy="correct the options of the command; `--help` of the program lists them",
+            exit_code=2,
+        )
     return RULE.finding(
         f"{ended}, and nothing that explains it is in the logs given",
         ranks=unique_ranks(named),
         severity=None if certain else Severity.WARN,
         remedy="give what these ranks wrote to stderr as well: torchrun keeps it with `--log-dir DIR --redirects 3`",
         exit_code=first.exit.exit_code,
+    )
+
+
+def _refused_options(failures: Failures) -> str | None:
+    """What the program itself says of its options, as argparse and click print it before they exit with code 2."""
+    said = (_OPTIONS.match(line) for line in (failures.log.said if failures.log is not None else ()))
+    return next(
+        (found["why"].partition(" (choose from")[0][:MOST_OF_OPTIONS] for found in said if found is not None), None
     )
 
 

@@ -124,6 +124,26 @@ SICK = (
         where=("/home/me/job/train.py:48 train",),
         measured={"type": "ValueError", "error": "bad sample 9", "exit_code": None},
     ),
+    *(
+        Sick(
+            evidence=ended(
+                ENDED_BY_LAUNCHER,
+                RankExit(exit_code=2),
+                job=(JobLog(files=("job.log",), lines=9, said=("Step 3", line)),),
+            ),
+            says=f"rank 1 ended with exit code 2: the program refused its options: {why}",
+            ranks=(1,),
+            measured={"exit_code": 2},
+        )
+        for line, why in (
+            (
+                "train.py: error: argument --arch: invalid choice: 'vit' (choose from 'resnet', 'deit')",
+                "argument --arch: invalid choice: 'vit'",
+            ),
+            ("train.py: error: unrecognized arguments: --epoch 3", "unrecognized arguments: --epoch 3"),
+            ("Error: No such option: --epoch", "No such option: --epoch"),
+        )
+    ),
     Sick(
         evidence=ended(RankExit(exit_code=-15, ended_by_launcher=True), RankExit(exit_code=1)),
         says="rank 1 ended with exit code 1, and nothing that explains it is in the logs given",
