@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ddpdoctor.model import Finding, Report
 from ddpdoctor.quoting import quoted
 from ddpdoctor.render import places, quoted_report, skips_by_reason, skips_in_one_line, summary
+
+_CODE_SPAN = re.compile(r"(`[^`]+`)")
 
 
 def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[str, str]] = ()) -> str:
@@ -35,8 +38,18 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _inline(text: str) -> str:
-    """`text` without what markdown would take for a tag, a link or a picture."""
-    return quoted(text.replace("\n", " ")).replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
+    """`text` without what markdown would take for a tag, a link or a picture.
+
+    Between single backticks markdown takes everything as it stands, an escape too; where they are doubled or escaped, which of
+    them are a pair is not as plain, and no text is taken for code.
+    """
+    line = quoted(text.replace("\n", " "))
+    parts = [line] if "``" in line or "\\`" in line else _CODE_SPAN.split(line)
+    return "".join(part if place % 2 else _plain(part) for place, part in enumerate(parts))
+
+
+def _plain(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
 
 
 def _code(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from ddpdoctor.model import Severity
@@ -45,3 +46,16 @@ def test_markdown_is_a_list_with_the_facts_as_a_table() -> None:
     assert "  - ranks 1-3 `train.py:61 in train_step` all_reduce #41" in page
     assert "| a\\|b | &lt;x> |" in page
     assert markdown.render(HEALTHY) == "### ddpdoctor: no findings (2 checks ran, 0 skipped)\n"
+
+
+def test_markdown_leaves_code_as_it_stands_and_escapes_what_is_none() -> None:
+    """Between backticks an escape would be shown: a reader would copy it."""
+    code = '`int(os.environ["RANK"])`'
+    for text, shown in {
+        f"use {code} <b>": f"use {code} &lt;b>",
+        "a [link](x) `<i>`": "a \\[link](x) `<i>`",
+        "no ` pair [x]": "no ` pair \\[x]",
+        "``[x]`` <b>": "``\\[x]`` &lt;b>",
+        "\\`<b>`": "\\`&lt;b>`",
+    }.items():
+        assert f"- note: {shown}\n" in markdown.render(replace(HEALTHY, notes=(text,)))
