@@ -112,11 +112,6 @@ class Variables:
     """A fingerprint of each other one, by which two looks tell whether it changed."""
 
 
-def counters_of(pids: Sequence[int]) -> dict[int, Counters]:
-    """By process, the numbers among its `Variables`."""
-    return {pid: found.numbers for pid, found in variables_of(pids).items()}
-
-
 def variables_of(pids: Sequence[int]) -> dict[int, Variables]:
     """By process, its variables. Processes that cannot be read are left out."""
     found = {}

@@ -20,15 +20,10 @@ COLLECTIVES = frozenset(
         "all_to_all_single", "broadcast_object_list", "barrier", "monitored_barrier",
     }
 )  # fmt: skip
-OBJECTS = frozenset({"all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list"})
 FILLS_ITS_FIRST = frozenset(
     {"all_gather", "all_gather_into_tensor", "_all_gather_base", "all_gather_object", "all_to_all", "all_to_all_single"}
 )
 """Collectives that leave what they are given behind their first argument as it is."""
-SHARES_ITS_ARGUMENT = frozenset(
-    {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "broadcast_object_list"}
-)
-"""Collectives after which their first argument holds the same on every rank."""
 
 OF_MPI = frozenset(
     {
@@ -396,10 +391,6 @@ HOOKS_OF_TRANSFORMERS = frozenset(
 )  # fmt: skip
 """Methods of a TrainerCallback that the Trainer of transformers calls in every process."""
 
-FRAMEWORK_CALLS = ("accelerator", "fabric")
-"""What programs of a framework call where others initialise a process group."""
-
-DATASETS = "torchvision.datasets."
 DOWNLOADING = ("torch_geometric.datasets.",)
 """Packages whose classes are data sets that download and preprocess when they are made, where their folder is empty."""
 DOWNLOADING_DATASETS = ("ogb.nodeproppred.", "ogb.graphproppred.", "ogb.linkproppred.", "dgl.data.")
@@ -407,8 +398,6 @@ DOWNLOADING_DATASETS = ("ogb.nodeproppred.", "ogb.graphproppred.", "ogb.linkprop
 DOWNLOADS_NOT = ("Fake", "Random", "As", "DGL", "CSV", "BAShape", "BACommunity", "Tree", "MiniGC", "Explainer", "Infection",
                  "StochasticBlockModel")  # fmt: skip
 """How the names of their data sets begin that are generated, made of other ones, or read from given files."""
-SAFE_DOWNLOADS = ("FakeData", "ImageFolder", "DatasetFolder", "ImageNet", "CocoDetection")
-"""Data sets of torchvision that download nothing."""
 
 WASHES = ("all_reduce", "reduce_", "_reduce", "reduced", "all_gather", "gather", "broadcast", "synchronize", "sync_", "_sync",
           "allreduce", "aggregate", "average_across", "across", "global_mean", "dist_mean", "dist_avg", "collect", "allgather",

@@ -9,7 +9,7 @@ import pytest
 
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks import stacks
-from ddpdoctor.ranks.stacks import NoStacks, addresses_of, counters_of, integers_of, py_spy, variables_of
+from ddpdoctor.ranks.stacks import NoStacks, addresses_of, integers_of, py_spy, variables_of
 
 SLEEPER = (
     "import time\nclass Job:\n    def wait(self):\n        print('ready', flush=True); time.sleep(600)\nJob().wait()\n"
@@ -113,7 +113,7 @@ def test_what_the_functions_of_the_user_count_is_read_at_one_line() -> None:
         assert process.stdout is not None
         for turn in (0, 1):
             assert process.stdout.readline() == f"{turn}\n"
-            found = counters_of([process.pid])[process.pid]
+            found = variables_of([process.pid])[process.pid].numbers
             assert {key[2:]: number for key, number in found.items()} == {
                 ("validate", "limit"): 1 << 20,
                 ("validate", "seen"): turn,
