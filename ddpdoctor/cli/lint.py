@@ -57,6 +57,11 @@ def lint(
 
     if Path("-") in paths and not Path("-").exists():
         raise UsageError("lint reads files, not standard input (-)", hint="save the code to a file and lint that file")
+    if write_baseline is not None and write_baseline.is_dir():
+        raise UsageError(
+            f"--write-baseline {write_baseline} is a directory",
+            hint=f"name a file: `--write-baseline {write_baseline / 'baseline.json'}`",
+        )
     config = project_config(paths)
     if force_exclude:
         kept = [path for path in paths if not config.excluded(path)]

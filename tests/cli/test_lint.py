@@ -153,3 +153,15 @@ def test_the_summary_of_a_github_job_has_the_report(tmp_path: Path, monkeypatch:
     assert cli.run(["lint", str(script)]) == 1
     assert summary.read_text().startswith("### ddpdoctor lint")
     assert "DDP7" in summary.read_text()
+
+
+def test_a_selection_without_a_check_of_code_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert cli.run(["lint", "--select", "DDP305", str(tmp_path / "train.py")]) == 3
+    assert "undecided: no selected check looks at what was read" in capsys.readouterr().out
+
+
+def test_a_baseline_is_not_written_to_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert cli.run(["lint", "--write-baseline", str(tmp_path), str(tmp_path / "train.py")]) == 2
+    assert f"--write-baseline {tmp_path} is a directory" in capsys.readouterr().err
