@@ -131,6 +131,10 @@ def _is_file(word: str) -> bool:
         if word and path.is_dir():
             raise UsageError(f"{word} is a directory", hint=f"`ddpdoctor diagnose {word}` reads all files in it")
         exists = path.is_file()
+        if word and not exists and path.is_symlink():
+            raise UsageError(
+                f"{word} is a link that leads to no file", hint="give a file, a text in quotes, or - for stdin"
+            )
         if word and not exists and path.exists():
             raise UsageError(f"{word} is not a regular file", hint="give a file, a text in quotes, or - for stdin")
     except (OSError, ValueError):  # a text of several lines is longer than a name may be

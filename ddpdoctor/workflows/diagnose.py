@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,18 @@ from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
 HEAD_BYTES = 4096
-BINARY_PART = 10  # a log may hold some garbage; of a binary file more than a tenth is zeros
+ZEROS_PART = 10  # a log may hold some garbage; of a binary file more than a tenth is zeros
+CONTROLS_PART = 20  # or more than a twentieth is other characters that no terminal shows: of random bytes a tenth is
+_CONTROLS = bytes({*range(1, 32), 127} - {*b"\a\b\t\n\f\r\v\x1b"})
+ENCODED = {
+    b"\x1f\x8b": "it is compressed: `gunzip --keep {file}`, and give the result",
+    b"\x28\xb5\x2f\xfd": "it is compressed: `zstd --decompress {file}`, and give the result",
+    b"\xfd7zXZ": "it is compressed: `xz --decompress --keep {file}`, and give the result",
+    b"BZh": "it is compressed: `bunzip2 --keep {file}`, and give the result",
+    b"\xff\xfe": "it is UTF-16: `iconv -f UTF-16 -t UTF-8 {file} > {file}.txt`, and give the result",
+    b"\xfe\xff": "it is UTF-16: `iconv -f UTF-16 -t UTF-8 {file} > {file}.txt`, and give the result",
+}
+"""What to do with a log that is not readable as it is, by its first bytes."""
 NO_LOGS = {
     ".md",
     ".rst",
@@ -59,6 +71,7 @@ class Sorted:
     dumps: tuple[Path, ...]
     logs: tuple[Path, ...]
     others: tuple[Path, ...]
+    empty_folders: tuple[Path, ...]
 
 
 def gather(paths: Sequence[Path]) -> Evidence:
@@ -69,7 +82,8 @@ def gather(paths: Sequence[Path]) -> Evidence:
         UndecidedError: nothing in the paths can be read; each file is named with what is wrong.
     """
     found = _sorted(paths)
-    complaints = [f"{path}: neither a dump, nor a log, nor a case" for path in found.others if path in paths]
+    complaints = [f"{path}: there is no file in it" for path in found.empty_folders]
+    complaints += [f"{path}: {why}" for path in found.others if (why := _why_not_read(path, named=path in paths))]
     parts = [part for file in found.cases for part in _case(file, complaints)]
     parts += _records(found.dumps, complaints)
     parts += _logs(found.logs, complaints)
@@ -135,9 +149,13 @@ def _sorted(paths: Iterable[Path]) -> Sorted:
     dumps: list[Path] = []
     logs: list[Path] = []
     others: list[Path] = []
+    empty: list[Path] = []
     for path in paths:
         _refuse_what_is_not_there(path)
-        for file in _files(path):
+        files = [*_files(path)]
+        if not files:
+            empty.append(path)
+        for file in files:
             if file.name == case.CASE_FILE:
                 cases.append(file)
                 continue
@@ -146,15 +164,39 @@ def _sorted(paths: Iterable[Path]) -> Sorted:
                 cases.append(file)
             elif looks_like_dump(head):
                 dumps.append(file)
-            elif head and file.suffix.lower() not in NO_LOGS and head.count(b"\0") * BINARY_PART < len(head):
+            elif file.suffix.lower() not in NO_LOGS and _is_text(head):
                 logs.append(file)
             else:
                 others.append(file)
-    return Sorted(tuple(cases), tuple(dumps), tuple(logs), tuple(others))
+    return Sorted(tuple(cases), tuple(dumps), tuple(logs), tuple(others), tuple(empty))
+
+
+def is_text(file: Path) -> bool:
+    """Whether a file reads like a text, as logs do: it is not empty, not compressed and not binary."""
+    return _is_text(_head(file))
+
+
+def _is_text(head: bytes) -> bool:
+    if not head or head.startswith(tuple(ENCODED)) or head.count(b"\0") * ZEROS_PART >= len(head):
+        return False
+    return (len(head) - len(head.translate(None, _CONTROLS))) * CONTROLS_PART < len(head)
+
+
+def _why_not_read(file: Path, *, named: bool) -> str:
+    """Why nothing is read from a file; of one in a folder only where the user can do something about it."""
+    head = _head(file)
+    for first, why in ENCODED.items():
+        if head.startswith(first):
+            return why.format(file=shlex.quote(str(file)))
+    return ("neither a dump, nor a log, nor a case" if head else "it is empty") if named else ""
 
 
 def _refuse_what_is_not_there(path: Path) -> None:
     """A pipe is refused too: what it gives to whoever looks at its first bytes is lost to whoever reads it."""
+    if path == Path("-") and not path.exists():
+        raise UsageError(
+            "diagnose reads files, not standard input (-)", hint="write it to a file: `kubectl logs POD > job.log`"
+        )
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -17,7 +17,7 @@ from ddpdoctor.logs.failure_signs import explains_a_failure, shows_a_failure
 from ddpdoctor.logs.log_lines import LogLine, lines_of
 from ddpdoctor.model import Finding, Severity
 from ddpdoctor.symptoms.index import Match, MatchedBy, SymptomIndex
-from ddpdoctor.workflows.diagnose import gather
+from ddpdoctor.workflows.diagnose import gather, is_text
 
 MAX_LINES = 40  # that are looked up: an excerpt has fewer, and of a log the first failures count
 PROVEN, LIKELY = 2.0, 0.95  # the score of a finding, and of one that only says that something failed
@@ -36,7 +36,7 @@ def explain_file(file: Path) -> tuple[Match, ...]:
     """The findings that a log or an excerpt of one can mean, the most likely first.
 
     Raises:
-        UsageError: it is a dump or a saved case, which show more than a text does.
+        UsageError: it is no text: a binary file, or a dump or a saved case, which show more than a text does.
     """
     shown = {match.rule.code: match for match in _shown_by_log(file)}
     lines = [line.text for line in islice(_telling(file), MAX_LINES)]
@@ -51,6 +51,10 @@ def _shown_by_log(file: Path) -> Iterator[Match]:
     try:
         evidence = gather([file])
     except UndecidedError:
+        if file.stat().st_size and not is_text(file):
+            raise UsageError(
+                "this is binary data and no text", hint="give a log, a text in quotes, or - for stdin"
+            ) from None
         return
     if evidence.one(JobLog) is None:
         raise UsageError(f"{file} is no text", hint=f"`ddpdoctor diagnose {file}` reads dumps and saved cases")

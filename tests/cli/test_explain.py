@@ -102,3 +102,13 @@ def test_a_case_is_sent_to_diagnose(tmp_path: Path, capsys: pytest.CaptureFixtur
     file.write_text('{"schema": "ddpdoctor.case/1", "evidence": {}}')
     assert cli.run(["explain", str(file)]) in {2, 3}
     assert "ddpdoctor diagnose" in capsys.readouterr().err
+
+
+def test_binary_data_and_a_link_to_nothing_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A word of their names or bytes would resemble some symptom."""
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 4)
+    (tmp_path / "hangs").symlink_to(tmp_path / "nothing")
+    assert cli.run(["explain", str(tmp_path / "binary")]) == 2
+    assert "this is binary data and no text" in capsys.readouterr().err
+    assert cli.run(["explain", str(tmp_path / "hangs")]) == 2
+    assert "is a link that leads to no file" in capsys.readouterr().err
