@@ -62,7 +62,7 @@ def bench(plan: dict[str, Any], device: torch.device) -> None:
     sizes = [*{collective.count(size): size for size in wanted}.values()]  # two sizes of one count are one measurement
     for done, size in enumerate(sizes):
         if size > cap:
-            report({"event": "left_out", "size_bytes": size, "why": f"the ranks have memory for {cap} bytes"})
+            report({"event": "left_out", "size_bytes": size, "why": f"the ranks have memory for {cap >> 20}M"})
             continue
         left = agreed(plan["budget_seconds"] - (time.perf_counter() - start), control)
         if left <= 0:

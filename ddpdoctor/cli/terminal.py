@@ -12,6 +12,7 @@ from typing import TextIO
 from ddpdoctor.render.screen import Screen
 from ddpdoctor.render.text import Heading
 
+UNDER_WATCH = "`ddpdoctor watch -- {command}` names the rank that raised an error or keeps others waiting"
 NEXT_STEPS = {
     "watch": "while it hangs, `ddpdoctor hang` shows the stacks of its ranks; `ddpdoctor watch --case DIR -- COMMAND` "
     "keeps the evidence for a ticket",
@@ -19,9 +20,9 @@ NEXT_STEPS = {
     "diagnose": "start the job under `ddpdoctor watch --case DIR -- COMMAND`, and give DIR to `ddpdoctor diagnose`",
     "env": "run `ddpdoctor net` with the same launcher: it finds the address, port or link that keeps ranks apart",
     "net": "check that it was started on every node, with the same --nnodes and --master-addr",
-    "verify-sync": "run it under `ddpdoctor watch -- ddpdoctor verify-sync ...`, which names the rank that keeps others waiting",
+    "verify-sync": UNDER_WATCH,
     "allreduce-bench": "run `ddpdoctor net`, which finds the link or address that does not work",
-    "train": "run `ddpdoctor watch -- ddpdoctor train ...`, which names the rank that keeps others waiting",
+    "train": UNDER_WATCH,
     "smoke": "run the undecided stage by itself: `ddpdoctor env`, `allreduce-bench`, `verify-sync` or `train`",
 }
 
@@ -46,12 +47,12 @@ def colored(stream: TextIO) -> bool:
 
 
 def heading(command: str, subject: str = "") -> Heading:
-    """What stands above the verdict of `command` (`watch`), now."""
+    """What stands above the verdict of `command` (`watch`), now; `subject` is the command line, or what was examined."""
     return Heading(
         command=f"ddpdoctor {command}",
         clock=time.strftime("%H:%M:%S"),
         subject=subject,
-        next_step=NEXT_STEPS.get(command, ""),
+        next_step=NEXT_STEPS.get(command, "").format(command=subject),
     )
 
 

@@ -333,7 +333,8 @@ def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None
 
 def comparison_facts(replicas: Replicas) -> tuple[tuple[str, str], ...]:
     """What was compared, in words."""
+    ranks = "1 rank" if len(replicas.ranks) == 1 else f"{len(replicas.ranks)} ranks"
     return (
-        ("compared", f"{replicas.tensors} tensors, {replicas.bytes:,} bytes, on {len(replicas.ranks)} ranks"),
+        ("compared", f"{replicas.tensors} tensors, {replicas.bytes:,} bytes, on {ranks}"),
         ("fingerprint", {"linear": "two-half linear, 128 bits", "xxh3": "XXH3, 128 bits"}[replicas.method]),
     )

@@ -29,7 +29,7 @@ class Heading:
     subject: str = ""
     """What was examined: a command, files, a host."""
     next_step: str = ""
-    """What to run where the report is undecided."""
+    """What to run where the report is undecided and the reason does not say what to do (`REASON. Next: ...`)."""
 
 
 def render(
@@ -90,14 +90,16 @@ def _undecided(report: Report, screen: Screen, heading: Heading | None) -> Itera
     if not report.undecided:
         return
     why, *known = report.undecided
+    why, _, next_step = why.partition(". Next: ")
     why, _, missing = why.partition(". Missing: ")
     yield from screen.hanging(Text("undecided: ", style=UNDECIDED), Text(why))
     for number, line in enumerate(known):
         yield from screen.hanging(Text("  known:   " if number == 0 else "           "), Text(line))
     if missing:
         yield from screen.hanging(Text("  missing: "), Text(missing))
-    if heading is not None and heading.next_step:
-        yield from screen.hanging(Text("  next:    ", style=ADVICE), Text(heading.next_step))
+    next_step = next_step or (heading.next_step if heading is not None else "")
+    if next_step:
+        yield from screen.hanging(Text("  next:    ", style=ADVICE), Text(next_step))
     if not report.explained:
         yield Text()
 

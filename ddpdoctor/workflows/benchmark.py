@@ -22,6 +22,7 @@ from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
 from ddpdoctor.regular_file import read_regular
+from ddpdoctor.render.bench import short
 
 SCHEMA = "ddpdoctor.bench/1"
 START_SECONDS = 180.0  # ranks that import torch, one after another on a busy machine, and meet
@@ -82,7 +83,9 @@ def run_bench(
         return Evidence(missing=(Missing(kind="CollectiveBench", reason=undecided[0]),), undecided=undecided), True
     bench = _bench(plan, started, events)
     if not bench.sizes and not undecided:
-        undecided = (f"no size was measured: {'; '.join(bench.left_out)}",)
+        undecided = (
+            f"no size was measured: {'; '.join(bench.left_out)}. Next: give smaller `--sizes`, or a longer `--time-budget`",
+        )
     links = next((event["links"] for event in events if event["event"] == "links"), None)
     return Evidence(
         job=(bench,) if links is None else (bench, msgspec.convert(links, Links)),
@@ -188,7 +191,7 @@ def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping
         checked=tuple(check["count"] for check in checks),
         wrong=tuple(msgspec.convert(wrong, WrongValues) for check in checks for wrong in check["wrong"]),
         left_out=tuple(
-            f"{event['size_bytes']} bytes, because {event['why']}" for event in events if event["event"] == "left_out"
+            f"{short(event['size_bytes'])}, because {event['why']}" for event in events if event["event"] == "left_out"
         ),
     )
 

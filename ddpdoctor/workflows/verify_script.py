@@ -43,6 +43,7 @@ from ddpdoctor.workflows.verify_notes import (
     wrapped_twice,
 )
 
+JOIN = "call `init_process_group` on every rank, or give `--own-ranks` where the script starts its ranks itself"
 POLL_SECONDS = 0.1
 JOINING_SECONDS = 15.0  # without a rank that has joined, before it is seen where the ranks wait; then again and again
 
@@ -148,7 +149,8 @@ def _evidence(
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
     if not ranks and not stalled:
-        undecided.append(f"no rank of {script.name} joined a process group, so there was nothing to compare")
+        nothing = f"no rank of {script.name} joined a process group, so there was nothing to compare"
+        undecided.append(nothing if code else f"{nothing}. Next: {JOIN}")
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
     ended = () if stalled else how_it_ended(script, code)

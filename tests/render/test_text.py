@@ -109,6 +109,14 @@ def test_an_undecided_report_says_what_is_known_what_is_missing_and_what_to_run_
     ]
 
 
+def test_a_reason_that_says_what_to_do_comes_before_the_advice_of_the_command() -> None:
+    report = Report(
+        outcomes=REPORT.outcomes, findings=(), undecided=("no size was measured. Next: give smaller --sizes",)
+    )
+    lines = text.render(report, heading=HEADING, screen=Screen(width=80)).splitlines()
+    assert lines[3:5] == ["undecided: no size was measured", "  next:    give smaller --sizes"]
+
+
 def test_skipped_checks_are_one_line_unless_all_are_asked_for() -> None:
     skipped = REPORT.skipped[0]
     several = tuple(replace(skipped, reason=f"reason {number}: more") for number in range(5))
