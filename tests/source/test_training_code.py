@@ -9,6 +9,7 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.training_code import TrainingCode
 from ddpdoctor.source import parallel_reading
 from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import Reading, python_files, read_files
@@ -286,6 +287,25 @@ def test_many_files_are_read_by_two_processes_with_the_same_result(tmp_path: Pat
     assert len(whole.programs) == 60
     report = diagnose(Evidence(job=(whole,), launched=False), select=("DDP730",))
     assert len(report.findings) == 60
+
+
+def test_a_large_tree_is_read_in_small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When one of two processes has no part left, the other one is at its last: that is a small share of the whole."""
+    for number in range(400):
+        folder = tmp_path / f"job{number:03}"
+        folder.mkdir()
+        (folder / "train.py").write_text(GOOD * 5)
+    read: list[int] = []
+
+    def reading(files: list[Path], _judge: None) -> Reading:
+        read.append(len(files))
+        return Reading(TrainingCode(modules=()), ())
+
+    monkeypatch.setattr(parallel_reading, "read_files", reading)
+    monkeypatch.setattr(parallel_reading, "PROCESSES", 1 << 20)
+    read_training_code([tmp_path])
+    assert sum(read) == 400
+    assert max(read) <= 400 / 10
 
 
 def test_parts_of_a_large_tree_are_judged_like_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
