@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
-from ddpdoctor.evidence.compact_pickle import pickled_by_position
+from ddpdoctor.evidence.many_objects import in_large_numbers
 
 
 class Kind(Enum):
@@ -47,7 +47,7 @@ LISTINGS = ("listdir", "glob", "iterdir", "scandir")
 """Parts of the text of an expression that lists what a folder holds."""
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A place in a file that was read."""
@@ -62,7 +62,7 @@ class Place:
     """The function around it, `<module>` outside of any."""
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One step in the chain from a value to what it comes from."""
@@ -75,7 +75,7 @@ class Link:
     """The line of the step."""
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """One thing that a value can be."""
@@ -100,7 +100,7 @@ class Origin:
         )
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
     """What is known of an expression: the expression, and everything that it can be."""
@@ -131,7 +131,7 @@ class Value:
         return {origin.made: None for origin in self.origins if origin.made}.keys()
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """A test that decides whether a line is reached."""
@@ -172,7 +172,7 @@ class Guard:
         return self.value.may(Kind.LOCAL)
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """A `with` block around a line."""
@@ -191,7 +191,7 @@ class Context:
     """The id of the function or class of the program that is called."""
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
     """One argument of a call."""
@@ -202,7 +202,7 @@ class Argument:
     """What is given."""
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """A call that matters to distributed training, or one of a function of the program."""
@@ -254,7 +254,7 @@ class Call:
         return next((context for context in reversed(self.contexts) if context.name.endswith(names)), None)
 
 
-@pickled_by_position
+@in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     """A `for` or `while` loop."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.scopes import Block, Scope
@@ -21,6 +22,7 @@ QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
 TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
 
 
+@in_large_numbers
 @dataclass(frozen=True, slots=True)
 class At:
     """Where an expression is asked for."""

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.evidence.training_code import Call, Change, Function, Guard
 
 DEEPEST = 3
 MOST_STEPS = 400  # of one function: generated code calls thousands
 
 
+@in_large_numbers
 @dataclass(frozen=True, slots=True)
 class Step:
     """A call or a change, and the calls that lead to it."""
