@@ -73,6 +73,7 @@ class FunctionFacts:
         """Nothing is known of any test or block yet."""
         self.guards = Guards(self.values)
         self._with_blocks = WithBlocks(self.values)
+        self._loops: dict[int, tuple[int, ...]] = {}
         self._hooks = FrameworkHooks(self.values, self.guards)
 
     def of(self, scope: Scope) -> Iterator[Function]:
@@ -286,7 +287,10 @@ class FunctionFacts:
                 yield Argument(name=keyword.arg or "**", value=value_of(self.values, keyword.value, at))
 
     def _around(self, block: Block, known: dict[int, int]) -> tuple[int, ...]:
-        return tuple(known[id(at)] for at in block.chain() if id(at) in known)
+        """The orders of the loops around a block; most calls stand in a block that others stand in, too."""
+        if id(block) not in self._loops:
+            self._loops[id(block)] = tuple(known[id(at)] for at in block.chain() if id(at) in known)
+        return self._loops[id(block)]
 
     # loops and exits
 

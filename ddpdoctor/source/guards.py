@@ -39,24 +39,29 @@ class Guards:
 
     values: Values
     _made: dict[tuple[int, int], Guard | None] = field(default_factory=dict)
+    _around: dict[tuple[int, int, tuple[int, ...]], tuple[Guard, ...]] = field(default_factory=dict)
+    """By block, calling context, and how many branches of each block around it have left before."""
 
     def around(self, block: Block, order: int, scope: Scope) -> tuple[Guard, ...]:
         """The tests that decide whether a place is reached, outermost first."""
-        found = []
         chain = block.chain()
-        for number, at in enumerate(chain):
+        passed = tuple([bisect_left(at.ended, order, key=itemgetter(0)) if at.ended else 0 for at in chain])
+        key = (id(block), id(self.values.context_in(scope)), passed)
+        if key not in self._around:
+            self._around[key] = tuple(self._found_around(chain, passed, scope))
+        return self._around[key]
+
+    def _found_around(self, chain: list[Block], passed: tuple[int, ...], scope: Scope) -> Iterator[Guard]:
+        for at, inner, before in zip(chain, [*chain[1:], None], passed, strict=True):
             if (
                 at.form in {"if", "else", "case", "while", "and", "or", "except"}
                 and not is_taken(self.values, at, scope)
                 and (guard := self._of(at, scope)) is not None
             ):
-                found.append(guard)
-            inner = chain[number + 1] if number + 1 < len(chain) else None
-            before = bisect_left(at.ended, order, key=itemgetter(0))
+                yield guard
             for _, ended in at.ended[max(0, before - MOST_EXITS) : before]:
                 if ended is not inner and (guard := self._of(ended, scope, after=True)) is not None:
-                    found.append(guard)
-        return tuple(found)
+                    yield guard
 
     def uncalled(self, block: Block, scope: Scope) -> Guard | None:
         """The test of a block, where it is a function that nobody calls."""

@@ -21,10 +21,14 @@ class WithBlocks:
 
     values: Values
     _made: dict[tuple[int, int], Context] = field(default_factory=dict)
+    _around: dict[tuple[int, int], tuple[Context, ...]] = field(default_factory=dict)
 
     def around(self, block: Block, scope: Scope) -> tuple[Context, ...]:
         """The `with` blocks around a block, outermost first."""
-        return tuple(self._of(at, scope) for at in block.chain() if at.form == "with")
+        key = (id(block), id(self.values.context_in(scope)))
+        if key not in self._around:
+            self._around[key] = tuple(self._of(at, scope) for at in block.chain() if at.form == "with")
+        return self._around[key]
 
     def _of(self, block: Block, scope: Scope) -> Context:
         key = (id(block), id(self.values.context_in(scope)))

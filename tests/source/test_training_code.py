@@ -12,7 +12,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training_code import TrainingCode
 from ddpdoctor.source import parallel_reading
 from ddpdoctor.source.parallel_reading import read_training_code
-from ddpdoctor.source.training_code import Reading, python_files, read_files
+from ddpdoctor.source.training_code import Reading, python_files, read_files, read_texts
 from tests.training_programs import GOOD, UNDER_A_TEST, source, training
 
 
@@ -254,6 +254,26 @@ def test_a_package_is_read_once_with_the_modules_that_others_import_of_it(
     assert [sorted(file.name for file in files) for files in read] == [
         ["__init__.py", "__init__.py", "first.py", "train.py"]
     ]
+
+
+def test_what_stands_around_a_block_is_found_once() -> None:
+    """The calls of one block share their tests, loops and `with` blocks, up to the next early exit."""
+    code = read_texts(
+        {
+            "train.py": "import torch\nimport torch.distributed as dist\n\ndist.init_process_group()\n"
+            "for step in range(3):\n    with torch.no_grad():\n        if dist.get_rank() == 0:\n"
+            "            dist.barrier()\n            dist.barrier()\n            if dist.get_rank() == 1:\n"
+            "                break\n            dist.barrier()\n"
+        }
+    )
+    first, second, third = (
+        call for function in code.modules[0].functions for call in function.calls if call.name.endswith("barrier")
+    )
+    assert first.guards is second.guards
+    assert first.loops is second.loops is third.loops
+    assert first.contexts is second.contexts is third.contexts
+    assert [guard.form for guard in first.guards] == ["if"]
+    assert [guard.form for guard in third.guards] == ["if", "after"]
 
 
 def test_deep_and_cyclic_code_is_read_without_end(tmp_path: Path) -> None:
