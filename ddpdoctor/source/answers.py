@@ -56,7 +56,9 @@ class Answers(Generic[T]):
             found = find()
         finally:
             del self._open[key]
-            lacks, self._lacks = self._lacks, min(outer, self._lacks if self._lacks < level else _NOTHING)
+            lacks = self._lacks
+            if lacks >= level or lacks > outer:
+                self._lacks = outer
         self._known[key] = found
         if lacks < level:
             self._partial[key] = lacks

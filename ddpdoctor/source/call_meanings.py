@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
@@ -30,6 +31,7 @@ _OF_SEVERAL_RANKS = frozenset({"launcher", "strategy"})
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 
 
+@in_large_numbers
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What is called: its full name, the function or class of the program where it is one, and what the call is for."""
@@ -41,28 +43,34 @@ class Meaning:
 
 def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     """What a call is for."""
-    key = (id(node), id(values.context_in(at.scope)), id(values.single_in(at.scope)))
+    context = None if values.context is None else values.context_in(at.scope)
+    single = None if values.single is None else values.single_in(at.scope)
+    key = (id(node), id(context), id(single))
     known = values.meanings.get(key)
     if known is not None:
         assert isinstance(known, Meaning)
         return known
     found, whole = values.answers.watch(lambda: _meaning(values, node, at))
-    if not found.does and {one.arg for one in node.keywords} >= SHARD:
-        found = replace(found, does="shard")
-    if canonical(found.name) in names.COMMANDS and not found.does and _fetches(node):
-        found = replace(found, does="download")
-    if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
-        found = replace(found, does="process")
-    if any(one.arg in _OF_SEVERAL_RANKS for one in node.keywords) and _imported_from(
-        at.scope, dotted(node.func), "mmengine."
-    ):
-        found = replace(found, does="init")
-    last = found.name.rpartition(".")[2]
-    if id(node) in values.drawn_from and found.target is None and not found.does and last[:1].isupper():
-        found = replace(found, does="" if found.name.startswith("torch.") else "dataset")
+    if node.keywords:
+        found = _by_keywords(found, node, at)
+    if not found.does:
+        if canonical(found.name) in names.COMMANDS and _fetches(node):
+            found = replace(found, does="download")
+        elif id(node) in values.drawn_from and found.target is None and found.name.rpartition(".")[2][:1].isupper():
+            found = replace(found, does="" if found.name.startswith("torch.") else "dataset")
     if whole:
         values.meanings[key] = found
     return found
+
+
+def _by_keywords(found: Meaning, node: ast.Call, at: At) -> Meaning:
+    """What a call is for where its keywords say so."""
+    given = {one.arg for one in node.keywords}
+    if given & _OF_SEVERAL_RANKS and _imported_from(at.scope, dotted(node.func), "mmengine."):
+        return replace(found, does="init")
+    if found.name == ".Process" and "target" in given:  # of `get_context("spawn")`
+        return replace(found, does="process")
+    return replace(found, does="shard") if not found.does and given >= SHARD else found
 
 
 def _fetches(node: ast.Call) -> bool:

@@ -41,6 +41,17 @@ _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle"
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
 
+_MAKES = {
+    "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
+    "accelerator": Kind.OBJECT, "fabric": Kind.OBJECT, "evaluator": Kind.OBJECT, "load": Kind.OBJECT,
+    "optimizer": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
+    "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
+    "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
+    "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
+    "lightning-trainer": Kind.OBJECT, "hf-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
+}  # fmt: skip
+"""What known calls make."""
+
 _NO_MODELS = (
     "Config",
     "Tokenizer",
@@ -178,23 +189,14 @@ def _of_its_part(values: Values, generator: Scope) -> Iterable[Origin]:
 
 def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin] | None:
     """The object that a known call makes, or None where it makes none."""
-    kinds = {
-        "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
-        "accelerator": Kind.OBJECT, "fabric": Kind.OBJECT, "evaluator": Kind.OBJECT, "load": Kind.OBJECT,
-        "optimizer": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
-        "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
-        "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
-        "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
-        "lightning-trainer": Kind.OBJECT, "hf-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
-    }  # fmt: skip
     where = values.where(node, at.scope)
     name = dotted(node.func)
     if what.does == "lightning-trainer" and _of_one_device(node):
         return (Origin(kind=Kind.OBJECT, text=name, made=where, note="one device"),)
-    if what.does in kinds:
-        own = kinds[what.does] is Kind.OBJECT or what.does == "batch-norm"
+    if what.does in _MAKES:
+        own = _MAKES[what.does] is Kind.OBJECT or what.does == "batch-norm"
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
-        return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
+        return (Origin(kind=_MAKES[what.does], text=name, made=where, note=note),)
     if what.does == "subset" and len(node.args) > 1:
         return _subset(values.of(node.args[1], at), name, where)
     if what.does == "sync-batch-norm" and node.args:

@@ -35,8 +35,6 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         if decided is not None:
             return (Origin(kind=Kind.CONSTANT, text=repr(decided)),)
     match node:
-        case ast.Constant(value=value):
-            return (Origin(kind=Kind.CONSTANT, text=repr(value)),)
         case ast.Name(id=name):
             return _named(values, name, at)
         case ast.Attribute():

@@ -196,21 +196,17 @@ class Scope:
     generator: bool = False
     last_order: int = 0
     defined_at: tuple[int, Block] | None = None
+    is_class: bool = field(init=False)
+    """Whether it is the body of a class."""
+    of_class: Scope | None = field(init=False)
+    """The class whose method this is, also from functions inside of methods."""
 
-    @property
-    def is_class(self) -> bool:
-        """Whether it is the body of a class."""
-        return isinstance(self.node, ast.ClassDef)
-
-    @property
-    def of_class(self) -> Scope | None:
-        """The class whose method this is, also from functions inside of methods."""
-        at: Scope | None = self
-        while at is not None:
-            if at.parent is not None and at.parent.is_class and not at.is_class:
-                return at.parent
-            at = at.parent
-        return None
+    def __post_init__(self) -> None:
+        """Both are asked for often: they are found once."""
+        self.is_class = isinstance(self.node, ast.ClassDef)
+        around = self.parent
+        method = around is not None and around.is_class and not self.is_class
+        self.of_class = around if method or around is None else around.of_class
 
     @property
     def decorators(self) -> list[ast.expr]:

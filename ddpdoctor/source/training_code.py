@@ -274,14 +274,21 @@ def _words(source: Source) -> set[str]:
     for scope in source.scopes:
         for call in scope.calls:
             found.add(call.last or getattr(call.node.func, "attr", ""))
-            found.update(f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg)
-            match call.node:
-                case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(asked)), *_]):
-                    found.add(asked)
-                case ast.Call(func=ast.Attribute(attr="__init__", value=ast.Name()), args=[ast.Call(), *_]):
-                    found.add("__init__()")  # `optimizer.__init__(model.parameters())`: an object is made anew
+            found.update([f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg])
+            if call.last in {"getattr", "__init__"}:
+                found |= _words_of_objects(call.node)
     found.update(word for word in ("exitcode", "sentinel", "param_groups") if word in source.text)
     return found - {""}
+
+
+def _words_of_objects(node: ast.Call) -> set[str]:
+    """The attribute that `getattr` takes of an object; `__init__()` where an object is made anew."""
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(asked)), *_]):
+            return {asked}
+        case ast.Call(func=ast.Attribute(attr="__init__", value=ast.Name()), args=[ast.Call(), *_]):
+            return {"__init__()"}  # `optimizer.__init__(model.parameters())`
+    return set()
 
 
 def _frameworks(source: Source) -> set[str]:

@@ -117,8 +117,11 @@ class Values:
         """Every alternative of an expression at a place."""
         if node is None or self._depth > DEEPEST:
             return ()
-        outer, inner = self.context, self.context_in(at.scope)
-        around, single = self.single, self.single_in(at.scope)
+        if type(node) is ast.Constant:
+            return (Origin(kind=Kind.CONSTANT, text=repr(node.value)),)
+        outer, around = self.context, self.single
+        inner = None if outer is None else self.context_in(at.scope)
+        single = None if around is None else self.single_in(at.scope)
         key = (id(node), id(at.scope) if at.order == END else at.order, id(inner), id(single))
         if (found := self.answers.known(key)) is not None:
             return found
@@ -136,8 +139,7 @@ class Values:
 
     def single_in(self, scope: Scope) -> SingleObject | None:
         """The object that counts in a function; None in all but the methods of its class."""
-        cls = scope.of_class if self.single is not None else None
-        return self.single if self.single is not None and id(cls) in self.single.classes else None
+        return self.single if self.single is not None and id(scope.of_class) in self.single.classes else None
 
     def bound_in(self, function: Scope) -> Counter[str]:
         """How often a function binds each name, other than as a parameter."""
@@ -255,7 +257,8 @@ class Values:
 
     def defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
         """What one assignment gives a name; the same wherever the name is used."""
-        context, single = self.context_in(scope), self.single_in(scope)
+        context = None if self.context is None else self.context_in(scope)
+        single = None if self.single is None else self.single_in(scope)
         return self.once((id(definition), "given"), lambda: self._defined(key, definition, scope), context, single)
 
     def _defined(self, key: str, definition: Definition, scope: Scope) -> Origins:

@@ -146,8 +146,8 @@ class _Walker:
                     at.func = _plain(at.func)  # type: ignore[attr-defined]
                 calls.append(at)  # type: ignore[arg-type]
                 pending.append(at.func)  # type: ignore[attr-defined]
-                pending.extend(argument for argument in at.args if type(argument) not in _LEAVES)  # type: ignore[attr-defined]
-                pending.extend(keyword.value for keyword in at.keywords)  # type: ignore[attr-defined]
+                pending += [argument for argument in at.args if type(argument) not in _LEAVES]  # type: ignore[attr-defined]
+                pending += [keyword.value for keyword in at.keywords]  # type: ignore[attr-defined]
             elif kind is ast.Attribute:
                 pending.append(at.value)  # type: ignore[attr-defined]
             elif kind is ast.Name or kind is ast.Constant:

@@ -164,8 +164,8 @@ def only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple[
     """The one expression that a name, a parameter or an attribute of this class holds; None where there are several."""
     name = dotted(node)
     owner, _, attribute = name.rpartition(".")
-    cls = at.scope.of_class
-    if owner == "self" and cls is not None:
+    cls = at.scope.of_class if owner == "self" else None
+    if cls is not None:
         given = [(scope, one) for scope, one, _ in values.index.attributes.get((id(cls), attribute), ())]
     elif not name:
         return None
@@ -191,8 +191,11 @@ def positions_of(values: Values, node: ast.Call, at: At) -> list[tuple[ast.expr,
     """The positional arguments of a call; in place of `*name` those that it stands for, where one call gives them."""
     found: list[tuple[ast.expr, At]] = []
     for each in node.args:
-        sites = ways_into(values, at.scope)[0] if isinstance(each, ast.Starred) else []
-        passed_on = isinstance(each, ast.Starred) and dotted(each.value) == rest_name(at.scope) != ""
+        if not isinstance(each, ast.Starred):
+            found.append((each, at))
+            continue
+        sites = ways_into(values, at.scope)[0]
+        passed_on = dotted(each.value) == rest_name(at.scope) != ""
         if passed_on and len(sites) == 1 and not sites[0].spawned:
             place = At(sites[0].caller, sites[0].call.order, sites[0].call.block)
             found += [(one, place) for one in rest_at(at.scope, sites[0])]

@@ -50,6 +50,10 @@ def loaders_of(graph: CallGraph, sampler: Call) -> frozenset[str]:
 
 def epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
     """The loop in which a sampler's data are gone over more than once; None where there is none for certain."""
+    return graph.once(("epoch loop", sampler.id), lambda: _epoch_loop(graph, sampler))
+
+
+def _epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
     for loader in sorted(loaders_of(graph, sampler)):
         for function, loop in graph.loops_over(loader):
             origin = loop.over.may(Kind.LOADER)
