@@ -1,4 +1,4 @@
-"""Who is odd: the smaller sides of a vote, or nobody where no side is the largest."""
+"""Which ranks are the minority: the smaller sides of a vote, or nobody where no side is the largest."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Torchrun, place
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, place
+from ddpdoctor.analysis.launch.rank_starts import Torchrun
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, Torchrun, place, program_of
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
+from ddpdoctor.analysis.launch.rank_starts import Torchrun, program_of
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
