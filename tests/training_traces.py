@@ -46,8 +46,12 @@ class TracedRank:
         filler: str = "",
         rate: str = "0.1",
         buffers: dict[str, str] | None = None,
+        parts: tuple[dict[str, trace.Part], dict[str, trace.Part]] = ({}, {}),
     ) -> None:
-        """Write one step that ends with the weights `after`, which all ranks share unless it is given."""
+        """Write one step that ends with the weights `after`, which all ranks share unless it is given.
+
+        `parts` are those on a device mesh, before it and after it.
+        """
         self._writer.roll()
         keys = f"weights {number}", after or f"weights {number + 1}"
         for phase, key in zip(("weights", "after"), keys, strict=True):
@@ -57,9 +61,9 @@ class TracedRank:
             trace.Step(
                 step=number, forwards=number + 1, since=0, beside=0, shadowed=0,
                 backward=trace.Backward(wrapped=1, input=f"input of {self.process.rank}{filler}"),
-                position=None, scale=None, stepping=STEPPING._replace(settings={"lr": rate}), gradients=None,
+                position=None, scale=None, stepping=STEPPING._replace(settings={"lr": rate}, parts=parts[0]), gradients=None,
                 buffers=buffers or {},
-                weights=keys[0], after=keys[1], parts={}, random_before={}, random_after={}, bypassed={}, comm_hook=None,
+                weights=keys[0], after=keys[1], parts=parts[1], random_before={}, random_after={}, bypassed={}, comm_hook=None,
                 writes={},
             )
         )  # fmt: skip

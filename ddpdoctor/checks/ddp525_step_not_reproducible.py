@@ -107,6 +107,9 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
                 return f"{before}, {what} on {who} is not what the other ranks loaded{bits}"
             since = "the step before" if found.step else "the model was wrapped"
             return f"{before}, {what} changed on {who}{bits}, and {uncounted} since {since}"
+        case Corrupted.PART:
+            since = f"between step {found.equal_at} and step {found.step} of {divergences.steps}"
+            return f"{since}, the part of {what} on {who} changed{bits}, and PyTorch counted no writes to it"
         case Corrupted.BUFFER:
             before = f"before step {found.step} of {divergences.steps}"
             since = f"since step {found.equal_at}"

@@ -140,6 +140,18 @@ class ProbeSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartMark:
+    """What tells who wrote the part of a parameter on a device mesh that lies on one rank."""
+
+    writes: int
+    """How often operations have written the parameter."""
+    parity: int
+    """The exclusive or of all 64-bit words of the part."""
+    bits: int
+    """Of one element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:
     """One audited step. `forwards`, `since` and `beside` align the ranks."""
 
@@ -220,6 +232,10 @@ class StepSeen:
     """Like `parts`, before the step."""
     parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """For each parameter on a device mesh, the lowest rank that holds the same part, and the part's fingerprint."""
+    part_marks_before: Mapping[str, PartMark] = field(default_factory=dict)
+    """Like `part_marks`, before the step."""
+    part_marks: Mapping[str, PartMark] = field(default_factory=dict)
+    """Of each of `parts` what tells who wrote it."""
     state_parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Like `parts`, of the optimizer's state before the step."""
     averaging: Averaged | None = None

@@ -30,6 +30,7 @@ from ddpdoctor.evidence.training_trace import (
     Left,
     LeftState,
     OverflowSeen,
+    PartMark,
     ProbeSeen,
     Recomputed,
     ShareSeen,
@@ -361,6 +362,8 @@ def _step(step: trace.Step) -> StepSeen:
         state=_named(stepping.state.names, stepping.state.digests) if stepping.state is not None else None,
         parts_before=_parts(stepping.parts),
         parts=_parts(step.parts),
+        part_marks_before=_marks(stepping.parts),
+        part_marks=_marks(step.parts),
         state_parts=_parts(stepping.state_parts or {}),
         gradients=_gradients(step.gradients) if step.gradients is not None else {},
         origins=_frames(step.gradients.origins) if step.gradients is not None else {},
@@ -512,6 +515,14 @@ def _named(names: Sequence[str] | None, digests: str) -> dict[str, str]:
 
 def _parts(parts: Mapping[str, trace.Part]) -> dict[str, tuple[int, str]]:
     return {name: (part.holder, part.digest) for name, part in parts.items()}
+
+
+def _marks(parts: Mapping[str, trace.Part]) -> dict[str, PartMark]:
+    return {
+        name: PartMark(writes=part.writes, parity=int(part.parity, FINGERPRINT_DIGITS), bits=part.bits)
+        for name, part in parts.items()
+        if part.parity
+    }
 
 
 def _frame(line: SourceLine | None) -> Frame | None:

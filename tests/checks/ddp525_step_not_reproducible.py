@@ -60,6 +60,15 @@ SICK = (
     ),
     Sick(
         evidence=found(
+            StepNotReproducible(step=5, ranks=(2,), tensors=("a",), at=Corrupted.PART, bits=(3,), equal_at=4)
+        ),
+        says="between step 4 and step 5 of 40, the part of a on rank 2 changed (bit 3 of one element), and PyTorch counted no "
+        "writes to it",
+        ranks=(2,),
+        measured={"step": 5, "tensors": ["a"], "cause": "part", "bits": [3]},
+    ),
+    Sick(
+        evidence=found(
             StepNotReproducible(step=5, ranks=(0, 1), tied=True, tensors=("a.exp_avg",), at=Corrupted.STATE, equal_at=4)
         ),
         says="at step 5 of 40, the optimizer state a.exp_avg differs on ranks 0-1 since step 4, and PyTorch counted no more "

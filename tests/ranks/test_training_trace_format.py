@@ -18,7 +18,7 @@ from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.schema.training_trace import VERSION, Joined, TraceRecord
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import Gradient, Track
+from ddpdoctor.evidence.training_trace import Gradient, PartMark, Track
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.training_trace_reader import read_trace, read_tracks
 
@@ -147,7 +147,7 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
         position=trace.BatchPosition(epoch=1, batches=4), scale=INFINITE,
         stepping=trace.Stepping(
             optimizer="SGD", line=HERE, settings={"lr": "0.1"}, setting_lines=[(HERE, ["lr"])], loaded=None,
-            state=trace.NamedDigests(["m"], "6" * 16), parts={"p": trace.Part(1, "ef")},
+            state=trace.NamedDigests(["m"], "6" * 16), parts={"p": trace.Part(1, "ef", 7, "0" * 14 + "2a", 32)},
         ),
         gradients=trace.Gradients(
             names=["a", "b"], digests="0" * 16 + "1" * 16, reduced=doubles(0.1, -INFINITE), local=doubles(0, 0.3), counts=[0, 2],
@@ -179,6 +179,8 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
     assert (seen.setting_lines, seen.origins, seen.bypassed, seen.comm_hook, seen.writes) == (
         {"lr": FRAME}, {"b": FRAME}, {"": FRAME}, FRAME, {"weights": (FRAME,)},
     )  # fmt: skip
+    assert seen.part_marks_before == {"p": PartMark(writes=7, parity=42, bits=32)}
+    assert seen.part_marks == {}  # of a writer that did not look
     assert (seen.parts_before, seen.parts, seen.buffers) == ({"p": (1, "ef")}, {"p": (1, "ij")}, {"c": "gh"})
     assert seen.not_finite == ("b",)
     assert (seen.weights, seen.after, seen.random) == ("before", "later", ({"torch": 1}, {"torch": 2}))

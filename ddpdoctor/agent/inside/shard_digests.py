@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .buffer_writes import BufferWrites
+from .buffer_writes import VERSION, BufferWrites
 from .dtensor import holders, is_meshed, local_part
 from .module_listing import same
 from .named_tensors import unwrapped
@@ -34,7 +34,7 @@ class Parts:
         self._writes = BufferWrites()
 
     def of(self, optimizer: Optimizer) -> dict[str, Part]:
-        """The lowest rank that holds the same part, and the part's fingerprint, of each parameter on a device mesh."""
+        """What this rank holds of each parameter on a device mesh, and the lowest rank that holds the same part."""
         parameters: list[Tensor] = [*chain.from_iterable(group["params"] for group in optimizer.param_groups)]
         if same(parameters, self._plain.get(optimizer, [])):
             return {}
@@ -44,9 +44,20 @@ class Parts:
             return {}
         if any(id(parameter) not in self._names for parameter in meshed):
             self._name(meshed)
-        digests = self._digests.by_name({self._names[id(p)]: local_part(p) for p in meshed}, "parts")
+        parts = {self._names[id(p)]: local_part(p) for p in meshed}
+        digests = self._digests.by_name(parts, "parts")
+        parities = self._digests.parities_of("parts", [*parts.values()])
         first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
-        return {name: Part(first[name], digest) for name, digest in digests.items()}
+        return {
+            name: Part(
+                first[name],
+                digests[name],
+                _writes(part),
+                parities[16 * place : 16 * place + 16],
+                8 * part.element_size(),
+            )
+            for place, (name, part) in enumerate(parts.items())
+        }
 
     def of_buffers(self) -> tuple[dict[str, str], dict[str, int]]:
         """By name, the buffers of the models whose parameters on a mesh were stepped so far: fingerprints, and counts of writes.
@@ -88,6 +99,11 @@ class Parts:
                 self._names |= own
                 if all(model() is not module for model in self._models):  # that of another optimizer, too
                     self._models.append(weakref.ref(module))
+
+
+def _writes(part: Tensor) -> int:
+    """How often operations have written it; a view shares the count with what it is a view of."""
+    return 0 if part.is_inference() else VERSION(part)
 
 
 def _outermost_modules() -> Iterable[nn.Module]:

@@ -331,6 +331,8 @@ class Corrupted(Enum):
     """In the weights, between a step and the next forward, or between a forward and its step."""
     BUFFER = "buffer"
     """In a buffer, between two forwards."""
+    PART = "part"
+    """In this rank's part of a parameter on a device mesh, between two steps."""
     UNSEEN = "unseen"
     """In a step that was not audited, or between two of them."""
     NONDETERMINISTIC = "nondeterministic"

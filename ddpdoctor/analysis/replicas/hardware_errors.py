@@ -201,7 +201,7 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
         return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
-        at=Corrupted.MEMORY if follows else Corrupted.UNSEEN, bits=_bits(next(iter(masks.values())), bits),
+        at=Corrupted.MEMORY if follows else Corrupted.UNSEEN, bits=bits_of(next(iter(masks.values())), bits),
         equal_at=max(one.step for one in before.values()), devices=_devices(tracks, culprits),
         lines=lines_at(seen, "load" if loaded else "forward"), loaded=loaded,
     )  # fmt: skip
@@ -216,7 +216,7 @@ def _in_given(seen: ByRank, before: ByRank, tracks: Mapping[int, Track], names: 
     mask = next(parities[side[0]] ^ parities[decided.sides[0][0]] for side in decided.sides[1:])
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=writers, tensors=(name,), at=Corrupted.MEMORY, after_forward=True,
-        bits=_bits(mask, width), equal_at=max(one.step for one in before.values()), devices=_devices(tracks, writers),
+        bits=bits_of(mask, width), equal_at=max(one.step for one in before.values()), devices=_devices(tracks, writers),
         lines=lines_at(seen),
     )  # fmt: skip
 
@@ -240,7 +240,7 @@ def _in_buffer(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
         return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=ranks, tensors=(name,), at=Corrupted.BUFFER,
-        bits=_bits(masks[0], width), equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
+        bits=bits_of(masks[0], width), equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
         devices=_devices(tracks, ranks),
     )  # fmt: skip
 
@@ -285,7 +285,7 @@ def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepN
         masks = {now[side[0]].after.get(names[0], 0) for side in decided.sides}
         width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
         mask = masks.pop() ^ masks.pop() if len(masks) == 2 else 0
-        bits = _bits(mask, width) if mask and _in_one_element(mask, width) else ()
+        bits = bits_of(mask, width) if mask and in_one_element(mask, width) else ()
     if not bits and any(one.closure for one in seen.values()):
         return None  # a search along a line follows losses, which are each rank's own
     everywhere = len(decided.sides) == len(seen) > 2
@@ -354,7 +354,7 @@ def _bits_of_repetition(
     name = found.tensors[0]
     mask = integrity.after.get(name, 0) ^ made[ranks[0]].parity.get(name, 0)
     width = BITS.get(_dtype(tracks, name), WORD_BITS)
-    return _bits(mask, width) if mask and _in_one_element(mask, width) else ()
+    return bits_of(mask, width) if mask and in_one_element(mask, width) else ()
 
 
 def _those(digests: Mapping[str, str], names: Sequence[str]) -> list[str]:
@@ -402,16 +402,16 @@ def _listed_shape(tracks: Mapping[int, Track], name: str) -> Sequence[int]:
 def _by_hardware(mask: int, bits: int, shape: Sequence[int]) -> bool:
     """Whether the bits that differ are as few as a fault changes: those of one element, a single one in a small tensor."""
     few = math.prod(shape) < LEAST_ELEMENTS
-    return _in_one_element(mask, bits) and not (few and mask & (mask - 1))
+    return in_one_element(mask, bits) and not (few and mask & (mask - 1))
 
 
-def _in_one_element(mask: int, bits: int) -> bool:
+def in_one_element(mask: int, bits: int) -> bool:
     """Whether all bits that differ lie in the place of one element of a word."""
     lanes = {place // bits for place in range(WORD_BITS) if mask >> place & 1}
     return len(lanes) == 1
 
 
-def _bits(mask: int, bits: int) -> tuple[int, ...]:
+def bits_of(mask: int, bits: int) -> tuple[int, ...]:
     """The bits of the element that differ, 0 for the lowest."""
     return tuple(sorted({place % bits for place in range(WORD_BITS) if mask >> place & 1}))
 

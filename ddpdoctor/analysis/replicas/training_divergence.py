@@ -54,6 +54,7 @@ from ddpdoctor.analysis.replicas.sharded_optimizers import differs_after, shardi
 from ddpdoctor.analysis.replicas.skipped_steps import left_out_by_scaler, skipped_in_all, skipped_steps
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
+from ddpdoctor.analysis.replicas.written_parts import parts_written
 from ddpdoctor.analysis.replicas.written_weights import differing_weights, given_weights_written, weights_written
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
@@ -188,6 +189,8 @@ def _at_step(
     given = given_weights_written(seen, tracks) if gradients else None
     by_itself = changed_by_itself(seen, before, tracks) if gradients and given is None else None
     written = given or by_itself or weights_written(seen, before, tracks)
+    if written is None and gradients:
+        written = parts_written(seen, before)
     if written is not None:
         yield written
     non_finite = _non_finite(seen, tracks)

@@ -16,6 +16,7 @@ from ddpdoctor.agent.inside.schema.rank_end import COMPARING
 from ddpdoctor.agent.inside.schema.training_trace import (
     Probe,
     Step,
+    Stepping,
     UnwrappedModel,
     UnwrappedModels,
     UnwrappedUse,
@@ -45,8 +46,8 @@ MOST_OPEN = 1000  # steps that one rank has yet to write; a rank that gave up ne
 
 Record: TypeAlias = Step | Probe | UnwrappedModels | UnwrappedUse
 StepKey: TypeAlias = tuple[int, int, int, int]
-Compared: TypeAlias = tuple[tuple[str, ...], Mapping[str, str]]  # what must be equal, and what rules judge, by name
 _KINDS = {f'["{kind.__name__}"'.encode(): kind for kind in (Step, Probe, UnwrappedModels, UnwrappedUse)}
+Digests: TypeAlias = Mapping[str, tuple[int, str]]  # by name: the lowest rank that holds the same part, its fingerprint
 _OF_PROBES = -1  # in the place of `since` in the key of a probe: it comes before the steps of the same forward
 _MODEL = "model "  # what the names of unwrapped models begin with here, beside those of buffers
 
@@ -63,6 +64,18 @@ def audit_environment(every: int, probe_every: int = 0, *, recompute: bool = Fal
         BUDGET_SHARE: str(SHARE),
         SEGMENT: str(SEGMENT_BYTES),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one rank wrote down of one moment."""
+
+    alike: tuple[str, ...] = ()
+    """What must be equal on all ranks."""
+    by_name: Mapping[str, str] = field(default_factory=dict)
+    """What may differ by design, which rules judge."""
+    parts: Digests = field(default_factory=dict)
+    """What must be equal on the ranks that hold the same part."""
 
 
 @dataclass(slots=True)
@@ -85,6 +98,9 @@ class ReplicaAudit:
     """The number of the last of these steps, from 1."""
     _traces: dict[int, _Trace] = field(default_factory=dict)
     _open: dict[StepKey, dict[int, Compared]] = field(default_factory=dict)
+    _parts: dict[int, tuple[int, Digests]] = field(
+        default_factory=dict
+    )  # of a rank's latest step, and the number of the next
     _differ: bool = False
     _apart: set[str] = field(default_factory=set)  # the buffers and unwrapped models that differ
     _used: set[str] = field(default_factory=set)  # the unwrapped models that were called since the last poll
@@ -167,18 +183,34 @@ class ReplicaAudit:
         key = _key(record)
         seen = self._open.setdefault(key, {})
         if isinstance(record, Step):
-            seen[rank] = (record.weights, record.after), record.buffers
+            parts = _digests(record.parts)
+            seen[rank] = Compared((record.weights, record.after), record.buffers, parts)
+            self._differ |= self._have_changed(rank, record, parts)
         elif isinstance(record, UnwrappedModels):
-            seen[rank] = (), {_MODEL + model.name: model.digest for model in map(_model, record.models)}
+            seen[rank] = Compared(by_name={_MODEL + model.name: model.digest for model in map(_model, record.models)})
         else:
-            seen[rank] = (record.outputs, record.again), {}
+            seen[rank] = Compared((record.outputs, record.again))
             self._differ |= record.outputs != record.again
         if len(seen) == ranks:
             if isinstance(record, Step):
                 self.compared, self.last = self.compared + 1, max(self.last, record.step + 1)
-            self._differ |= len({alike for alike, _ in seen.values()}) > 1
-            self._compare_by_name([by_name for _, by_name in seen.values()])
+            self._differ |= len({one.alike for one in seen.values()}) > 1 or _differ(
+                [one.parts for one in seen.values()]
+            )
+            self._compare_by_name([one.by_name for one in seen.values()])
             del self._open[key]
+
+    def _have_changed(self, rank: int, record: Step, parts: Digests) -> bool:
+        """Whether parts of parameters on a device mesh are not what they were on this rank after the step before.
+
+        `parts` are those after this step.
+        """
+        if not parts:
+            return False
+        before, self._parts[rank] = self._parts.get(rank), (record.step + 1, parts)
+        return (
+            before is not None and before[0] == record.step and before[1] != _digests(Stepping(*record.stepping).parts)
+        )
 
     def _compare_by_name(self, of_ranks: Sequence[Mapping[str, str]]) -> None:
         names = set(of_ranks[0]).intersection(*of_ranks[1:])
@@ -209,6 +241,16 @@ def _key(record: Step | Probe | UnwrappedModels) -> StepKey:
             return record.forwards, record.since, record.beside, 1
         case _:
             return record.forwards, _OF_PROBES, 0, 0
+
+
+def _digests(parts: Mapping[str, Sequence[Any]]) -> Digests:
+    return {name: (part[0], part[1]) for name, part in parts.items()}
+
+
+def _differ(of_ranks: Sequence[Digests]) -> bool:
+    """Whether two ranks that hold the same part of a parameter have other bytes of it."""
+    held = {(name, part) for parts in of_ranks for name, part in parts.items()}
+    return len(held) > len({(name, part[0]) for name, part in held})
 
 
 def _model(written: Sequence[Any]) -> UnwrappedModel:

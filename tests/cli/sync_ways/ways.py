@@ -71,6 +71,8 @@ class Job:
         if self.is_sick(step, "weights"):
             with torch.no_grad():
                 next(model.parameters()).mul_(1.01)
+        if self.is_sick(step, "bit"):
+            flip(next(model.parameters()))
         if self.is_sick(step, "rate"):
             optimizer.param_groups[0]["lr"] *= 2
         if self.is_sick(step, "buffer"):
@@ -89,6 +91,12 @@ class Job:
                 next(model.parameters()).grad.mul_(1.5)
             (update or optimizer.step)()
             after_step()
+
+
+def flip(tensor):
+    """Flip a bit as bad memory does: no operation of PyTorch writes it."""
+    part = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    part.detach().numpy().view("i4")[1, 1] ^= 1 << 18
 
 
 def wrapped(job, **options):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent.inside.schema import training_trace as trace
 from ddpdoctor.engine import diagnose
 from ddpdoctor.workflows.watch import judging_process, replica_audit
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
@@ -53,6 +54,35 @@ def test_replicas_that_part_are_told_once(ranks: list[TracedRank], tmp_path: Pat
     evidence = found[40]
     assert evidence is not None
     assert [finding.code for finding in diagnose(evidence).findings] == ["DDP503"]
+
+
+def part(content: int, writes: int, holder: int) -> dict[str, trace.Part]:
+    """One parameter on a device mesh."""
+    return {"w": trace.Part(holder, f"{content:016x}", writes, f"{content:016x}", 32)}
+
+
+@pytest.mark.parametrize("holders", [(0, 0), (0, 1)], ids=["replicated", "fully sharded"])
+def test_a_part_on_a_device_mesh_that_changes_by_itself_is_told_at_once(
+    holders: tuple[int, int], ranks: list[TracedRank], tmp_path: Path
+) -> None:
+    audit = ReplicaAudit(tmp_path)
+    found = []
+    for number in range(12):
+        for rank, holder in zip(ranks, holders, strict=True):
+            held, stepped = number * 3, (number + 1) * 3
+            flipped = number == 8 and rank is ranks[1]
+            before, after = (
+                part(held ^ (flipped << 9), number, holder),
+                part(stepped ^ (flipped << 9), number + 1, holder),
+            )
+            rank.step(number, parts=(before, after))
+        found.append(audit.look([rank.process for rank in ranks]))
+    told = [number for number, evidence in enumerate(found) if evidence is not None]
+    assert told == [8]
+    evidence = found[8]
+    assert evidence is not None
+    first = diagnose(evidence).findings[0]
+    assert (first.code, first.ranks) == ("DDP525", (1,))
 
 
 @pytest.mark.parametrize("again", ["b" * 16, "c" * 16], ids=["another kernel", "unstable"])

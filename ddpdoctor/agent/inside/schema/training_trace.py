@@ -201,6 +201,12 @@ class Part(NamedTuple):
     """The lowest rank that holds the same part."""
     digest: str
     """The part's fingerprint."""
+    writes: int = 0
+    """How often operations have written the parameter."""
+    parity: str = ""
+    """The part's parity; empty where it is not known."""
+    bits: int = 0
+    """Of one element."""
 
 
 class BatchPosition(NamedTuple):
