@@ -310,7 +310,7 @@ _GPUS = (
         ("DDP721", "DDP738", "DDP751", "DDP415"),
         ("rank 0's gpu has more memory than the others", "all processes on gpu 0", "gpu 0 out of memory only"),
     ),
-    Symptom("two ranks on one GPU", ("DDP415", "DDP721"), ("duplicate gpu detected",)),
+    Symptom("two ranks on one GPU", ("DDP415", "DDP721"), ("duplicate gpu detected", "ranks use the same gpu", "two processes share one gpu")),
     Symptom(
         "CUDA is not available",
         ("DDP104", "DDP105", "DDP126", "DDP224"),
@@ -491,6 +491,11 @@ _RESULTS = (
 )
 
 _SLOW = (
+    Symptom(
+        "training is slow",
+        ("DDP602", "DDP601", "DDP603", "DDP606", "DDP191"),
+        ("the job is slow", "each step takes long", "slow steps", "low samples per second"),
+    ),
     Symptom(
         "slower with more GPUs",
         ("DDP608", "DDP606", "DDP602", "DDP601", "DDP603", "DDP213"),
