@@ -85,7 +85,7 @@ def check(
     mispaired: MispairedObjects | None = None,
     run: CommandRun | None = None,
 ) -> Iterator[Finding]:
-    """The first exception that is no echo, the ranks that raised it, and the line of the user's own code.
+    """The first exception that is no secondary error, the ranks that raised it, and the line of the user's own code.
 
     A rank that could not read what it received from another call of its peers shows how their calls met, and no error of its own.
     """

@@ -76,7 +76,7 @@ def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDif
 
 
 def _files(checkpoints: Checkpoints, sides: Sequence[Side]) -> tuple[str, ...]:
-    """Which file each odd rank's is."""
+    """Which file that of each rank of the minority is."""
     minority = vote_on(sides).minority
     listed = [f"rank {rank} is {file}" for rank, file in checkpoints.files if rank in minority]
     more = [f"and {len(listed) - FILES_SHOWN} more files"] if len(listed) > FILES_SHOWN else []

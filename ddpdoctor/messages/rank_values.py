@@ -11,9 +11,9 @@ from ddpdoctor.model import Where
 
 
 def where(
-    issued: Mapping[int, IssuedCall], callers: Sequence[int], odd: int, code: SourceCode | None
+    issued: Mapping[int, IssuedCall], callers: Sequence[int], rank: int, code: SourceCode | None
 ) -> Iterator[Where]:
-    """Those that compare the rank, or bound a loop, above the call of the first of `callers`, as lines of rank `odd`."""
+    """Those that compare the rank, or bound a loop, above the call of the first of `callers`, as lines of rank `rank`."""
     if code is None or not callers or callers[0] not in issued:
         return
     seen = set()
@@ -24,4 +24,4 @@ def where(
             if tells and (frame.file, value) not in seen:
                 seen.add((frame.file, value))
                 at = Frame(file=frame.file, line=value.line, function=frame.function)
-                yield Where.at(at, rank=odd, note=f"`{value.text}` depends on the rank")
+                yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")

@@ -74,7 +74,7 @@ def tolerance_sentence(tolerance: float, within: int, largest: float) -> str:
 
 
 def vote_on(sides: Sequence[Side]) -> Vote:
-    """Who is odd."""
+    """The ranks of the minority."""
     return vote_of([side.ranks for side in sides])
 
 

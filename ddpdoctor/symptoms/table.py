@@ -310,7 +310,11 @@ _GPUS = (
         ("DDP721", "DDP738", "DDP751", "DDP415"),
         ("rank 0's gpu has more memory than the others", "all processes on gpu 0", "gpu 0 out of memory only"),
     ),
-    Symptom("two ranks on one GPU", ("DDP415", "DDP721"), ("duplicate gpu detected", "ranks use the same gpu", "two processes share one gpu")),
+    Symptom(
+        "two ranks on one GPU",
+        ("DDP415", "DDP721"),
+        ("duplicate gpu detected", "ranks use the same gpu", "two processes share one gpu"),
+    ),
     Symptom(
         "CUDA is not available",
         ("DDP104", "DDP105", "DDP126", "DDP224"),

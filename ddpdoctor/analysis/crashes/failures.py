@@ -1,4 +1,4 @@
-"""How ranks failed: each one's own error apart from the echoes of its peers' ends, the first one first."""
+"""How ranks failed: each one's own error, separated from secondary errors, the first one first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 from ddpdoctor.whole_numbers import whole_number
 
-SIGABRT = 6  # with it native code ends itself: where its last words are an echo, so is the end
+SIGABRT = 6  # with it native code ends itself: where its last words are a secondary error, so is the end
 SIGKILL = 9
 _SHARED_MEMORY = re.compile(r"/pandarallel/|/multiprocessing/(?:heap|shared_memory|managers)\.py$")
 _WARNING = re.compile(r"^\[?W\d{0,4} |^WARNING\b")

@@ -9,7 +9,7 @@ from statistics import median
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench
 from ddpdoctor.model import SkipCheck
 
-FEWEST_RANKS = 3  # of two that differ nobody can say which is the odd one
+FEWEST_RANKS = 3  # of two that differ there is no majority
 SLOW = 2.5  # times the median: processors of one healthy job differ by a half, a shared one takes twice as long
 MOST_OFTEN = 0.8  # of the rounds: on a busy machine ranks take turns at losing their processor
 

@@ -56,11 +56,13 @@ def link_section(evidence: Evidence) -> LinkSection | None:
     links = evidence.one(Links)
     if links is None or len(links.nodes) < 2:
         return None
-    usual = median_speed(links.links)
-    odd = [link for link in links.links if link.outcome != "ok" or (usual is not None and is_slow(link, usual))]
+    median = median_speed(links.links)
+    failed_or_slow = [
+        link for link in links.links if link.outcome != "ok" or (median is not None and is_slow(link, median))
+    ]
     numbers = [node.node for node in links.nodes]
     if len(numbers) > LARGEST:
-        involved = {number for link in odd for number in (link.source, link.target)}
+        involved = {number for link in failed_or_slow for number in (link.source, link.target)}
         numbers = [*sorted(involved)[:LARGEST], *(number for number in numbers if number not in involved)][:LARGEST]
         numbers.sort()
     places = {number: place for place, number in enumerate(numbers)}
@@ -69,12 +71,12 @@ def link_section(evidence: Evidence) -> LinkSection | None:
     names = tuple(links.name(number) for number in numbers)
     left = min(220, 20 + 7 * max(len(name) for name in names))
     cells = tuple(
-        _cell(link, links, usual, left + cell * places[link.target], 30 + cell * places[link.source])
+        _cell(link, links, median, left + cell * places[link.target], 30 + cell * places[link.source])
         for link in links.links
         if link.source in places and link.target in places
     )
     failed = sum(link.outcome != "ok" for link in links.links)
-    slow = len(odd) - failed
+    slow = len(failed_or_slow) - failed
     return LinkSection(
         names=names,
         cells=cells,
@@ -82,26 +84,28 @@ def link_section(evidence: Evidence) -> LinkSection | None:
         numbers=shows_numbers,
         left=left,
         top=30,
-        median=_gbit(usual),
+        median=_gbit(median),
         sentence=(
             f"{len(links.nodes)} nodes, {len(links.links)} directions tested in {links.rounds} rounds: {failed} failed, "
-            f"{slow} slow; the median is {_gbit(usual)} Gbit/s."
+            f"{slow} slow; the median is {_gbit(median)} Gbit/s."
         ),
-        listed=tuple((links.name(link.source), links.name(link.target), _words(link)) for link in odd[:LARGEST]),
-        more=max(0, len(odd) - LARGEST),
+        listed=tuple(
+            (links.name(link.source), links.name(link.target), _words(link)) for link in failed_or_slow[:LARGEST]
+        ),
+        more=max(0, len(failed_or_slow) - LARGEST),
     )
 
 
-def _cell(link: Link, links: Links, usual: float | None, x: int, y: int) -> HeatCell:
+def _cell(link: Link, links: Links, median: float | None, x: int, y: int) -> HeatCell:
     hint = f"{links.name(link.source)} to {links.name(link.target)}: {_words(link)}"
     if link.outcome != "ok":
         return HeatCell(x=x, y=y, level="failed", text=LETTERS.get(link.outcome, "!"), hint=hint)
     speed = link.bytes_per_second
-    if speed is None or usual is None:
+    if speed is None or median is None:
         return HeatCell(x=x, y=y, level="none", text="", hint=hint)
-    if is_slow(link, usual):
+    if is_slow(link, median):
         return HeatCell(x=x, y=y, level="slow", text=_gbit(speed), hint=hint)
-    level = min(LEVELS - 1, int(LEVELS * speed / (2 * usual)))
+    level = min(LEVELS - 1, int(LEVELS * speed / (2 * median)))
     return HeatCell(x=x, y=y, level=str(level), text=_gbit(speed), hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Follows a running job until it ends, and says when it stands still, waits for a busy rank, goes on, crawls, and ends."""
+"""Follows a running job until it ends, and says when it hangs, waits for a busy rank, resumes, is slow, and ends."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A job that stood still has gone on by itself."""
+    """A job that hung has gone on by itself."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class PeerNodeFailed:
-    """The job stands still here, and on the node of rank 0 it has ended with an error."""
+    """The job hangs here, and on the node of rank 0 it has ended with an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class JobEnd:
 class SlowJob:
     """The job makes its steps, and one rank or its data keeps all others waiting.
 
-    To every rule but those of `codes` a job in the middle of its work looks like one that stands still.
+    To every rule but those of `codes` a job in the middle of its work looks like one that hangs.
     """
 
     evidence: Evidence
@@ -103,7 +103,7 @@ Begun: TypeAlias = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Resumed:
-    """A sign of life `at` some time, after a standstill of `quiet` seconds."""
+    """A sign of life `at` some time, after a stall of `quiet` seconds."""
 
     at: float
     quiet: float
@@ -170,9 +170,9 @@ class Watch:
         yield JobEnd(code, self.nodes.on_exit(ended, code, self._stall if known.killed_at is not None else None))
 
     def _goes_on(self, ranks: tuple[RankProcess, ...], now: float) -> bool:
-        """Whether a job that stood still has begun something new, or calls of it came back without the end of any rank.
+        """Whether a job that hung has begun something new, or calls of it came back without the end of any rank.
 
-        Where peers time out or die, calls come back with an error: that is how a standstill ends a job, and no way out of it.
+        Where peers time out or die, calls come back with an error: that is how a hang ends a job, and no way out of it.
         """
         if self._resumed is None:
             return False

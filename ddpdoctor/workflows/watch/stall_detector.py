@@ -1,4 +1,4 @@
-"""When a job stands still: from its own rhythm, or from the patience that the user gave."""
+"""When a job is stalled: from its own rhythm, or from the patience that the user gave."""
 
 from __future__ import annotations
 
