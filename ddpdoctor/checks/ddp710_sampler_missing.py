@@ -30,7 +30,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, loader):
             continue
-        if any(guard.form in {"else", "or"} or guard.by_rank or guard.state for guard in loader.guards):
+        if any(guard.form in {"else", "or"} or guard.by_rank or guard.of_job for guard in loader.guards):
             continue
         dataset = loader.argument("dataset", 0)
         if dataset is None or not _is_whole(graph, dataset):

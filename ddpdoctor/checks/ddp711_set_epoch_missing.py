@@ -31,6 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler that is gone over in an epoch loop and never told the epoch."""
     for function, sampler in (*_of_torch(graph), *_of_the_program(graph)):
         if graph.any_program(function, DOES_THE_DATA - {"deepspeed"}):
+            yield from _in_an_engine(graph, function, sampler)
             continue
         loop = epoch_loop(graph, sampler)
         if loop is None or told_the_epoch(graph, function, sampler) is not None:
@@ -51,6 +52,25 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if here.isidentifier() and loop.counter.isidentifier()
             else None,
         )
+
+
+def _in_an_engine(graph: CallGraph, function: Function, sampler: Call) -> Iterator[Finding]:
+    """A sampler whose loader an engine of Ignite goes over for several epochs, where no handler tells it the epoch."""
+    if graph.any_program(function, ("set_epoch", "train_sampler=", *DOES_THE_DATA - {"ignite"})):
+        return
+    for loader in sorted(loaders_of(graph, sampler)):
+        for _, run in graph.taken_by(loader):
+            epochs = run.argument("max_epochs", 1) if run.does == "run-engine" else None
+            if epochs is None or epochs.constant in {"1", "None"}:
+                continue
+            yield code_finding(
+                RULE,
+                f"no handler of `{run.text}` calls set_epoch on this sampler: every epoch has the same order",
+                sampler.place,
+                run.place,
+                remedy="call `sampler.set_epoch(engine.state.epoch)` in a handler of `Events.EPOCH_STARTED`",
+            )
+            return
 
 
 def _drawn_through(graph: CallGraph, sampler: Call) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
-from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
+from ddpdoctor.analysis.training_code.several_ranks import OF_TRANSFORMERS, started_on_each_rank
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -29,7 +29,7 @@ _REMEDIES = {
     "sample": "add `random_state=0`",
     "randperm": "add `generator=torch.Generator().manual_seed(0)`",
 }
-_SEVERAL_RANKS = ("Accelerator", "LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=")
+_SEVERAL_RANKS = ("Accelerator", *OF_TRANSFORMERS)
 """What programs of a framework name where they are meant for several ranks."""
 _OF_DATASETS = ("seed", "generator", "shuffle", "train_indices_cache_file_name", "test_indices_cache_file_name")
 _OF_NUMPY = ("permutation", "train_test_split")
@@ -41,7 +41,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         of_datasets = call.name == ".train_test_split"
         if of_datasets and not _is_of_datasets(graph, function, call):
             continue
-        given = _SPLITS.get(short(call), ("generator", "random_state") if _divides(graph, call) else None)
+        given = _SPLITS.get(short(call), ("generator", "random_state") if _divides(graph, function, call) else None)
         given = _OF_DATASETS if of_datasets else given
         if (
             given is None
@@ -90,9 +90,9 @@ def _is_told(graph: CallGraph, function: Function, call: Call) -> bool:
     )
 
 
-def _divides(graph: CallGraph, call: Call) -> bool:
+def _divides(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether a part of the data is cut out of what the global generator has put into another order."""
-    if graph.cuts_of(call.id):
+    if graph.cuts_of(call.id) or (call.id in function.divided and not call.loops):
         return True
     taken = [other for _, other in graph.taken_by(call.id)]
     if any(other.does in {"subset", "dataset"} and _part_of(call, other) for other in taken):

@@ -19,6 +19,8 @@ RULE = Rule(
     remedy='choose the GPU by the local rank: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`',
     leads_to=("DDP415", "DDP401"),
 )
+_LEAVES_IT = frozenset({"deepspeed"})
+"""Frameworks whose programs choose the device themselves."""
 _ONE_NODE = ("spawn", "start_processes", "Process", "notebook_launcher")
 
 
@@ -31,7 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if call.does == "device" and next(_devices(call), None) is not None
     }
     for function in graph.functions.values():
-        if graph.any_program(function, (*_ONE_NODE, *DOES_THE_DEVICE)):
+        if graph.any_program(function, (*_ONE_NODE, *DOES_THE_DEVICE - _LEAVES_IT)):
             continue
         found = [
             (call, value, origin)

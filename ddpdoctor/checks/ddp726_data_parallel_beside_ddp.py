@@ -50,7 +50,7 @@ def _wrapped_again(function: Function, call: Call) -> bool:
     inside = (
         other for other in later if other.guards == call.guards[: len(other.guards)] and other.loops == call.loops
     )
-    return not any(guard.by_rank or guard.state for guard in call.guards) and next(inside, None) is not None
+    return not any(guard.by_rank or guard.of_job for guard in call.guards) and next(inside, None) is not None
 
 
 def _asks_for_devices(guard: Guard) -> bool:

@@ -8,7 +8,7 @@ from ddpdoctor.analysis.training_code.branches import answered_by_another, answe
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_batch_norm, trains, wraps_of
+from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_buffers, trains, wraps_of
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short, through
 from ddpdoctor.model import Finding, Rule, Severity
@@ -154,9 +154,16 @@ def _forward(graph: CallGraph, call: Call, depth: int = 2) -> tuple[Severity, Ca
         return None
     if trains(graph, call):
         return Severity.FAIL, call
-    models = [wrap.argument("module", 0) for _, wrap in wraps_of(graph, call.receiver)]
-    norm = any(model is not None and has_batch_norm(graph, model) for model in models)
-    return (Severity.WARN, call) if norm else None
+    wraps = [wrap for _, wrap in wraps_of(graph, call.receiver) if _broadcasts(wrap)]
+    models = [wrap.argument("module", 0) for wrap in wraps]
+    buffers = any(model is not None and has_buffers(graph, model) for model in models)
+    return (Severity.WARN, call) if buffers else None
+
+
+def _broadcasts(wrap: Call) -> bool:
+    """Whether a wrapper broadcasts buffers before a forward, as it does unless it is told otherwise."""
+    asked = wrap.argument("broadcast_buffers") or wrap.argument("forward_sync_buffers")
+    return asked is None or asked.constant == "True"
 
 
 def _wrapped(call: Call, guard: Guard, severity: Severity, forward: Call) -> Finding:

@@ -13,7 +13,8 @@ from ddpdoctor.analysis.training_code.later_calls import (
     needs_all,
 )
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Exit, Function, Kind, Loop, Origin
+from ddpdoctor.analysis.training_code.several_ranks import runs_several
+from ddpdoctor.evidence.training_code import RANK_KINDS, STOPS, Call, Exit, Function, Kind, Loop, Origin
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -38,6 +39,7 @@ _HARMLESS = ("KeyboardInterrupt", "StopIteration", "Import", "FileNotFound", "Ke
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such exit or loop, and for each exception that is swallowed in the loop over the batches."""
     for function in graph.functions.values():
+        yield from _stopped(graph, function)
         for loop in function.loops:
             yield from _turns(graph, function, loop)
         for leave in function.exits:
@@ -69,6 +71,29 @@ def _turns(graph: CallGraph, function: Function, loop: Loop) -> Iterator[Finding
         remedy="let all ranks turn equally often: all_reduce the value that decides with MAX before the loop",
         measured={"collective": what},
     )
+
+
+def _stopped(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """A callback of transformers that tells its own Trainer to stop, by a value of its rank."""
+    if function.hook != "transformers" or not runs_several(graph, function, function.hook):
+        return
+    for change in function.changes:
+        if change.key.rpartition(".")[2] not in STOPS or change.value.constant != "True":
+            continue
+        for guard in change.guards:
+            origin = own_value(graph, function, guard.value) if guard.by_rank is None else None
+            if origin is None or collective_before(graph, function, guard):  # DDP730 names that
+                continue
+            yield code_finding(
+                RULE,
+                f"`{change.key} = True` stands {guarded(guard)}, which each rank decides by its own {of_this_rank(origin)}: "
+                "a rank stops, and the others wait for it in the next backward",
+                change.place,
+                because=origin,
+                remedy=alike(guard, origin),
+                measured={"collective": "backward"},
+            )
+            return
 
 
 def _ends_swallowing(function: Function, leave: Exit) -> bool:

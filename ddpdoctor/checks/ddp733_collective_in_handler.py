@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.evidence.training_code import Call, Guard, Kind
 from ddpdoctor.messages.code_findings import code_finding, short, through
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -35,7 +36,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             handler = next((guard for guard in call.guards if guard.form == "except"), None)
             if (
                 handler is None
-                or call.guards[-1] is not handler
+                or not _in_handler(call, handler)
                 or handler.line in seen
                 or any(name in handler.test for name in _SAME_EVERYWHERE)
             ):
@@ -52,3 +53,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 call.place,
                 notes=through(reached.through[1:]) if reached is not None else (),
             )
+
+
+def _in_handler(call: Call, handler: Guard) -> bool:
+    """Whether no test within the handler asks for the rank, for the process group, or for a value that all ranks share."""
+    inside = call.guards[call.guards.index(handler) + 1 :]
+    return all(
+        one.form in {"if", "else"} and not one.state and one.by_rank is None and one.value.may(Kind.SHARED) is None
+        for one in inside
+    )

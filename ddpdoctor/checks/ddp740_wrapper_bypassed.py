@@ -11,7 +11,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
-from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -100,8 +100,9 @@ def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str,
     """The model as written, and its wrapper, where the forward is of the module inside of a DDP wrapper for certain."""
     assert forward.receiver is not None
     bare = forward.receiver.only(Kind.BARE)
-    if bare is not None and bare.made in graph.made and bare.note != "fsdp":
-        return forward.receiver.text, graph.made[bare.made][1]
+    wrapped = _wrapped_by(graph, function, bare) if bare is not None and bare.note != "fsdp" else None
+    if wrapped is not None:
+        return forward.receiver.text, wrapped
     model = forward.receiver.only(Kind.MODEL)
     if model is None or len([one for one in forward.receiver.origins if one.kind is Kind.MODEL]) != 1:
         return None
@@ -116,3 +117,13 @@ def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str,
         if (same and wrap.order < forward.order) or not same:
             return forward.receiver.text, wrap
     return None
+
+
+def _wrapped_by(graph: CallGraph, function: Function, bare: Origin) -> Call | None:
+    """The call that wrapped a model: of a framework's `prepare`, that which the model was given to."""
+    if bare.note == "prepared":
+        for _, call in graph.calls_near(function, "prepare"):
+            if any(bare.made in argument.value.made for argument in call.arguments):
+                return call
+    made = graph.made.get(bare.made)
+    return made[1] if made is not None else None

@@ -106,12 +106,17 @@ def _off_for_good(function: Function, forward: Call, switch: Change) -> Finding:
     step = next(call for call in function.calls if call.does == "step")
     return code_finding(
         RULE,
-        f"`{switch.key} = False` is not undone before the step in line {step.place.line}, which uses gradients of this rank "
-        "alone",
+        f"`{switch.key} = {switch.value.text}` {_stays(switch)} before the step in line {step.place.line}, which uses "
+        "gradients of this rank alone",
         forward.place,
         switch.place,
         remedy=f"set `{switch.key} = True` for the forward and backward of the last micro-batch",
     )
+
+
+def _stays(switch: Change) -> str:
+    """That a switch leaves the synchronisation off, as a verb."""
+    return "is not undone" if switch.value.text == "False" else "is False in every turn"
 
 
 def _is_ddp_forward(call: Call) -> bool:

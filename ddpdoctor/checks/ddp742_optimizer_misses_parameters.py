@@ -97,7 +97,7 @@ def _after_wrapper(function: Function) -> Iterator[Finding]:
             if change.value.constant == "True" and not frozen:
                 yield _finding(change, before[-1], f"`{change.key} = True` unfreezes parameters", "leaves out")
         elif change.value.may(Kind.MODEL) and _is_part(change, before[-1]):
-            yield _finding(change, before[-1], f"`{change.key}` is replaced", "does not reduce")
+            yield _finding(change, before[-1], _what(change), "does not reduce")
             break
 
 
@@ -112,7 +112,7 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
     for change in function.changes:
         layer = change.value.may(Kind.MODEL) and not change.key.endswith((".requires_grad", ".module"))
         if layer and change.owner.made and _is_part(change, wrap):
-            yield _finding(change, wrap, f"`{change.key}` is replaced", "does not reduce")
+            yield _finding(change, wrap, _what(change), "does not reduce")
             return
 
 
@@ -140,13 +140,14 @@ def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
         given = before[-1].argument("params", 0)
         if not change.value.may(Kind.MODEL) or given is None or not given.made & change.owner.made:
             continue
+        verb = "complete" if change.adds else "replace"
         yield code_finding(
             RULE,
-            f"`{change.key}` is replaced after the optimizer was made ({before[-1].place.file}:{before[-1].place.line}): "
+            f"{_what(change)} after the optimizer was made ({before[-1].place.file}:{before[-1].place.line}): "
             "the optimizer never updates the new layer",
             change.place,
             before[-1].place,
-            remedy=f"replace `{change.key}` before the optimizer is made {_made_at(before[-1], change)}",
+            remedy=f"{verb} `{change.key}` before the optimizer is made {_made_at(before[-1], change)}",
         )
         return
 
@@ -194,6 +195,13 @@ def _through_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
         if others and not any(_wrapper_of(graph, other) for other in others):
             yield _finding(change, wrap, f"`{change.key} = True` unfreezes parameters", "leaves out")
             return
+
+
+def _what(change: Change) -> str:
+    """What happens to a part of a model, as the subject and verb of a sentence."""
+    if change.key.endswith(".*"):  # `setattr(model, name, layer)`
+        return f"a layer of `{change.owner.text}` is replaced"
+    return f"`{change.key}` gets another layer" if change.adds else f"`{change.key}` is replaced"
 
 
 def _wrapper_of(graph: CallGraph, change: Change) -> Call | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Kind
+from ddpdoctor.evidence.training_code import Call, Kind, Origin, Value
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -34,7 +34,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if found is None or call.receiver is None:
             continue
         around, way, guard = found
-        model = call.receiver.may(Kind.WRAPPED, Kind.BARE)
+        model = call.receiver.may(Kind.WRAPPED, Kind.BARE) or _stepped(graph, call.receiver)
         if model is None or answered_elsewhere(graph, around, way, guard):
             continue
         later = [other for other in function.calls if other is not call and other.order > call.order]
@@ -42,14 +42,26 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if any(_shares(graph, other) or other.does == "wrap-ddp" for other in later):
             continue
         wrap = graph.made[model.made][1] if model.made in graph.made else None
+        after = "" if model.kind is Kind.OBJECT else ", after it was wrapped"
         yield code_finding(
             RULE,
-            f"`{call.receiver.text}` is loaded {guarded(guard)}, after it was wrapped: the other ranks keep their weights",
+            f"`{call.receiver.text}` is loaded {guarded(guard)}{after}: the other ranks keep their "
+            f"{'weights' if after else 'state'}",
             call.place,
             *([wrap.place] if wrap is not None else []),
             because=guard.by_rank,
             remedy=f"load on every rank: move line {call.place.line} out of `if {guard.test}`",
         )
+
+
+def _stepped(graph: CallGraph, receiver: Value) -> Origin | None:
+    """The parameters of a wrapped model that an object steps, where it is their optimizer for certain."""
+    optimizer = receiver.only(Kind.OBJECT)
+    made = graph.made.get(optimizer.made) if optimizer is not None and optimizer.note == "optimizer" else None
+    given = made[1].argument("params", 0) if made is not None else None
+    wrapped = given.only(Kind.OBJECT) if given is not None else None
+    maker = graph.made.get(wrapped.made) if wrapped is not None and wrapped.note == "parameters" else None
+    return wrapped if maker is not None and maker[1].does.startswith("wrap-") else None
 
 
 def _shares(graph: CallGraph, call: Call) -> bool:

@@ -59,7 +59,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 continue
         elif not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
             continue
-        if any(guard.state or guard.by_local for guard in call.guards):
+        if any(guard.of_job or guard.by_local for guard in call.guards):
             continue
         yield code_finding(
             RULE,
@@ -84,7 +84,7 @@ def _in_hook(graph: CallGraph, function: Function) -> bool:
 
 def _left_before(function: Function, save: Call) -> bool:
     """Whether a function leaves before a save where there is one rank, or where there are several."""
-    return any(each.order < save.order and any(one.state for one in each.guards) for each in function.exits)
+    return any(each.order < save.order and any(one.of_job for one in each.guards) for each in function.exits)
 
 
 def _has_state(graph: CallGraph, function: Function, save: Call) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind, Value
 from ddpdoctor.messages.code_findings import code_finding, guarded
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -82,7 +84,7 @@ def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
                 and inner is not None
                 and not _meets(graph, inner, save.order, _END)
             ):
-                yield _Save(call, save, _path_of_all(inner, save, 1), own)
+                yield _Save(call, save, _path_of_all(call, inner, save, 1), own)
 
 
 def _of_one_rank(function: Function, save: Call) -> Guard | None:
@@ -124,7 +126,7 @@ def _loads(graph: CallGraph, function: Function) -> Iterator[_Load]:
                 and inner is not None
                 and not _meets(graph, inner, 0, load.order)
             ):
-                yield _Load(call, load, _path_of_all(inner, load, 0))
+                yield _Load(call, load, _path_of_all(call, inner, load, 0))
 
 
 def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
@@ -134,20 +136,33 @@ def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
     )
 
 
-def _path_of_all(function: Function, call: Call, position: int) -> str:
-    """The path where it says the same in every function: a literal, a constant, or what is made of attributes of one class.
+def _path_of_all(way: Call, function: Function, call: Call, position: int) -> str:
+    """The path of a save or load in a function, as its caller would write it; empty where that is not known.
 
-    Of a parameter, what the only call of the function gives.
+    It says the same in every function where it is a literal, a constant, or made of attributes of one class. Of a parameter
+    it is what the call gives, or the only call of the function.
     """
     given = call.argument("f", position)
-    if given is not None and given.text in function.parameters and given.text not in function.rebound:
-        only = given.origins[0] if len(given.origins) == 1 else None
-        return only.text if only is not None and only.kind in {Kind.UNKNOWN, Kind.CONSTANT} else ""
-    if given is not None and "self." in given.text and not any(name in given.text for name in function.parameters[1:]):
-        return f"{function.id.rpartition('.')[0]}: {given.text}"
-    if given is None or not (given.constant or given.text.isupper()):
+    if given is None:
         return ""
-    return given.constant or given.text
+    asked = {name for name in function.parameters if name != "self" and re.search(rf"\b{name}\b", given.text)}
+    if asked:
+        return _with_arguments(way, function, given, asked)
+    if "self." in given.text:
+        return f"{function.id.rpartition('.')[0]}: {given.text}"
+    return (given.constant or given.text) if given.constant or given.text.isupper() else ""
+
+
+def _with_arguments(way: Call, function: Function, path: Value, asked: AbstractSet[str]) -> str:
+    """A path with what a call gives in place of the function's parameters."""
+    if asked & {*function.rebound} or path.text.endswith("..."):
+        return ""
+    given = {name: repr(text[1:-1]) if text[:1] in {"'", '"'} else text for name, text in way.given}
+    if asked <= given.keys() and not any(text.endswith("...") for text in given.values()):
+        text = re.sub(r"\b(?:" + "|".join(sorted(asked)) + r")\b", lambda found: given[found[0]], path.text)
+        return f"{function.id.rpartition('.')[0]}: {text}" if "self." in path.text else text
+    only = path.origins[0] if path.text in function.parameters and len(path.origins) == 1 else None
+    return only.text if only is not None and only.kind in {Kind.UNKNOWN, Kind.CONSTANT} else ""
 
 
 def _path(call: Call, position: int) -> str:

@@ -47,6 +47,10 @@ LISTINGS = ("listdir", "glob", "iterdir", "scandir")
 """Parts of the text of an expression that lists what a folder holds."""
 
 
+STOPS = frozenset({"should_training_stop", "should_epoch_stop"})
+"""What a callback of transformers sets to end the training: the Trainer asks its own rank's alone."""
+
+
 @in_large_numbers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -160,6 +164,11 @@ class Guard:
     """The test asks whether there is a process group, or more than one rank: equal on all ranks."""
 
     @property
+    def of_job(self) -> bool:
+        """The test asks for the process group, or for several ranks: it is not that of `__name__`."""
+        return self.state and self.form != "main"
+
+    @property
     def by_rank(self) -> Origin | None:
         """The rank that the test depends on for certain, or None."""
         if self.state:
@@ -233,6 +242,8 @@ class Call:
     """The name that the result is assigned to, as written."""
     variant: str = ""
     """Of a function that is looked at call by call, which of these calls: `@2`."""
+    given: tuple[tuple[str, str], ...] = ()
+    """Of a function of the program that saves or loads, its parameters with what each gets, as written."""
     used: tuple[str, ...] = ()
     """How the result is used: names of methods, keys and functions that take it."""
 
@@ -339,6 +350,8 @@ class Change:
     """What is known of the object."""
     guards: tuple[Guard, ...] = ()
     """The tests around it."""
+    adds: bool = False
+    """What is assigned to is a container, which gets one more: `model.layers.append(layer)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,6 +370,8 @@ class Function:
     """Its exits, in order."""
     cuts: tuple[Cut, ...] = ()
     """The parts of lists that it chooses by the rank."""
+    divided: tuple[str, ...] = ()
+    """The calls that shuffle a list which it then divides in two, `rows[:n]` and `rows[n:]`: their ids."""
     changes: tuple[Change, ...] = ()
     """The attributes of modules and parameters that it assigns to."""
     parameters: tuple[str, ...] = ()

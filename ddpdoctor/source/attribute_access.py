@@ -43,7 +43,7 @@ def attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
             module, name = meant
             return values.name(name, At(module, END, module.root))
         if isinstance(meant, Scope):
-            return () if meant.is_class else (Origin(kind=Kind.FUNCTION, text=key),)
+            return () if meant.is_class else (values.uncalled(meant, key),)
         if meant.startswith("torch."):
             return ()
         cls = class_meant(values, node.value, at)

@@ -206,6 +206,8 @@ def _known(full: str) -> str:
         return names.ENDS[last]
     if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
         return "dataset"
+    if full.startswith(names.BACKBONES) and last[:1].islower():
+        return "backbone"
     if full.startswith("torchmetrics.") and last[:1].isupper():
         return "metric"
     if full.startswith(names.DOWNLOADING) and last[:1].isupper() and not last.startswith(names.DOWNLOADS_NOT):
@@ -275,6 +277,8 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
         return Meaning(f".{name}", None, "collective")
     if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
         return Meaning(f".{name}", None, "collective")
+    if "engine" in notes and name == "run":
+        return Meaning(f".{name}", None, "run-engine")
     if "lightning-trainer" in notes and name in names.OF_LIGHTNING_TRAINER:
         return Meaning(f".{name}", None, "collective")
     if "deepspeed" in notes and name in names.OF_DEEPSPEED:

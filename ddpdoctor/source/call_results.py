@@ -14,6 +14,7 @@ from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.lengths import is_certain_rank, of_length, of_range
 from ddpdoctor.source.literals import known_literal
+from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.parameters import given_at, position_of, ways_into
 from ddpdoctor.source.passed_through import given_back
@@ -49,6 +50,7 @@ _MAKES = {
     "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
     "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     "lightning-trainer": Kind.OBJECT, "hf-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
+    "engine": Kind.OBJECT,
 }  # fmt: skip
 """What known calls make."""
 
@@ -326,6 +328,8 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return _of_method(values, node, last, at)
     if last in _BUILT_OF_PARTS:
         return _through(values, node, at)
+    if last == "BatchSampler" and node.args and what.name.startswith("torch."):
+        return tuple(one for one in values.of(node.args[0], at) if one.kind is Kind.SAMPLER)
     if last in {"compile", "DataParallel"} and node.args and what.name.startswith("torch"):
         return values.of(node.args[0], at)
     if what.name in {"copy.deepcopy", "deepcopy"} and node.args:
@@ -447,11 +451,7 @@ def _formatted(pattern: Origins, parts: list[Origins]) -> Origins:
 
 def parameters_of(values: Values, node: ast.expr, at: At) -> Origins:
     """The parameters of a model, or of a part of it such as `model.module.head` and `model.module.net[0]`."""
-    while True:
-        models = [one for one in values.of(node, at) if one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE}]
-        if models or not isinstance(node, ast.Attribute | ast.Subscript):
-            return tuple(replace(one, kind=Kind.OBJECT, note="parameters") for one in models)
-        node = node.value
+    return tuple(replace(one, kind=Kind.OBJECT, note="parameters") for one in held_around(values, node, at))
 
 
 def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At) -> Origins | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ddpdoctor.evidence.training_code import (
     RANK_KINDS,
+    STOPS,
     Argument,
     Call,
     Change,
@@ -18,6 +19,7 @@ from ddpdoctor.evidence.training_code import (
     Guard,
     Kind,
     Loop,
+    Origin,
     Place,
     Value,
 )
@@ -30,24 +32,27 @@ from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.lengths import is_even
 from ddpdoctor.source.listed_functions import functions_of_each
 from ddpdoctor.source.listed_objects import methods_of_each
-from ddpdoctor.source.object_attributes import named_object
+from ddpdoctor.source.loop_counters import never_holds
+from ddpdoctor.source.object_attributes import held_around, named_object
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import Values
-from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.walk import SHUFFLES, dotted
 from ddpdoctor.source.with_blocks import WithBlocks
 from ddpdoctor.source.written_calls import partial_of
 from ddpdoctor.source.written_dicts import items_of, positions_of
 
-_WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
+_WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad", *STOPS})
 _WORK = re.compile(
     r"(?i)tokeni[sz]e|preprocess|prepare|build|benchmark|evaluate|extract|convert|encode|download|cache|featuri[sz]e"
 )
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
-    "unscale", "scale", "prepare", "shard", "change-gradient", "watches",
+    "unscale", "scale", "prepare", "shard", "change-gradient", "watches", "run-engine",
 }  # fmt: skip
+_OF_FILES = frozenset({"save", "load"})
+_ITSELF = (("self",), ("cls",))
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
     | frozenset(names.ENDS)
@@ -102,7 +107,8 @@ class FunctionFacts:
                 self._exit(raw, scope, known) for raw in scope.exits if not is_dead(self.values, raw.block, scope)
             ),
             cuts=tuple(self._cuts(scope)),
-            changes=tuple(self._changes(scope)),
+            divided=tuple(self._divided(scope)),
+            changes=(*self._changes(scope), *self._late_changes(scope)),
             parameters=scope.parameters,
             rebound=tuple(name for name in scope.parameters if name in scope.definitions),
             length=self._length(scope),
@@ -166,6 +172,8 @@ class FunctionFacts:
                     receiver = value_of(self.values, raw.node.func.value, at)
             elif what.target is None and (what.name.startswith(".") or what.does == "forward"):
                 receiver = value_of(self.values, raw.node.func.value, at)
+                if what.does == "load-state" and not receiver.origins:
+                    receiver = replace(receiver, origins=self._part_of_wrapped(raw.node.func.value, at))
         elif what.does == "forward":
             receiver = value_of(self.values, raw.node.func, at)
         return Call(
@@ -181,7 +189,27 @@ class FunctionFacts:
             guards=self.guards.around(raw.block, raw.order, scope),
             loops=self._around(raw.block, known),
             contexts=self._with_blocks.around(raw.block, scope),
+            given=self._given(what, raw.node, scope),
         )
+
+    def _part_of_wrapped(self, node: ast.expr, at: At) -> tuple[Origin, ...]:
+        """The module inside a wrapper, where an expression is a part of it: `ddp.module.backbone`."""
+        around = held_around(self.values, node, at)
+        wrapped = {Kind.WRAPPED, Kind.BARE}
+        return (
+            tuple(replace(one, kind=Kind.BARE) for one in around) if all(one.kind in wrapped for one in around) else ()
+        )
+
+    def _given(self, what: Meaning, node: ast.Call, scope: Scope) -> tuple[tuple[str, str], ...]:
+        """The parameters of a function of the program that saves or loads, with what each gets, as written."""
+        target = what.target
+        if target is None or target.is_class or not any(call.last in _OF_FILES for call in target.calls):
+            return ()
+        first = 1 if target.parent is not None and target.parent.is_class and target.parameters[:1] in _ITSELF else 0
+        given = dict(zip(target.parameters[first:], node.args, strict=False))
+        given |= {one.arg: one.value for one in node.keywords if one.arg is not None}
+        starred = any(isinstance(one, ast.Starred) for one in node.args)
+        return () if starred else tuple((name, self.values.text(value, scope)) for name, value in given.items())
 
     def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
         """The calls that a call stands for: one for each object of a list, where the ranks put it there."""
@@ -256,7 +284,8 @@ class FunctionFacts:
             first = name.partition(".")[0]
             if first == "self":
                 return True
-            return isinstance(raw.meant, Scope) or (isinstance(raw.meant, str) and raw.meant in names.FUNCTIONS)
+            full = raw.meant if isinstance(raw.meant, str) else ""
+            return isinstance(raw.meant, Scope) or full in names.FUNCTIONS or full.startswith(names.BACKBONES)
         if not name:
             return isinstance(func, ast.Call | ast.Subscript)  # `Fit(config)()`, `BUILDERS["adam"](model)`
         if is_variable(scope, name):
@@ -368,6 +397,19 @@ class FunctionFacts:
                     even=is_even(self.values, raw.whole, at),
                 )
 
+    def _divided(self, scope: Scope) -> Iterator[str]:
+        """The calls that shuffle a list of which the function takes the first part and the rest."""
+        slices = [raw.node for raw in scope.cuts if isinstance(raw.node, ast.Subscript) and dotted(raw.node.value)]
+        bounds = [
+            (dotted(one.value), one.slice) for one in slices if isinstance(one.slice, ast.Slice) and not one.slice.step
+        ]
+        first = {(name, ast.unparse(cut.upper)) for name, cut in bounds if cut.upper is not None and cut.lower is None}
+        rest = {(name, ast.unparse(cut.lower)) for name, cut in bounds if cut.lower is not None and cut.upper is None}
+        for name, _ in sorted(first & rest):
+            for definition in scope.definitions.get(name, ()):
+                if isinstance(definition.value, ast.Call) and dotted(definition.value.func) in SHUFFLES:
+                    yield self.values.where(definition.value, scope)
+
     def _changes(self, scope: Scope) -> Iterator[Change]:
         for key, definitions in scope.definitions.items():
             owner, _, attribute = key.rpartition(".")
@@ -383,6 +425,8 @@ class FunctionFacts:
                     continue
                 at = At(scope, definition.order, definition.block)
                 value = _scaled(value_of(self.values, definition.value, at), definition.operator)
+                if attribute == "require_backward_grad_sync" and never_holds(definition.value, scope):
+                    value = replace(value, origins=(Origin(kind=Kind.CONSTANT, text="False"),))
                 if attribute in _WATCHED or len(forms) > 1 or value.may(Kind.MODEL):
                     file, line = line_of(self.values, scope, definition.line)
                     yield Change(
@@ -393,6 +437,31 @@ class FunctionFacts:
                         owner=Value(text=owner, origins=named_object(self.values, owner.removesuffix(".grad"), at)),
                         guards=self.guards.around(definition.block, definition.order, scope),
                     )
+
+    def _late_changes(self, scope: Scope) -> Iterator[Change]:
+        """The changes of parts that no name stands for, where the object that they belong to is known."""
+        for raw in scope.changes:
+            at = At(scope, raw.order, raw.block)
+            value = value_of(self.values, raw.value, at)
+            if not raw.key.endswith(".requires_grad") and not value.may(Kind.MODEL):
+                continue
+            owner = held_around(self.values, raw.owner, at)
+            if (
+                not owner
+                or is_dead(self.values, raw.block, scope)
+                or has_left(self.values, raw.block, raw.order, scope)
+            ):
+                continue
+            file, line = line_of(self.values, scope, raw.line)
+            yield Change(
+                place=Place(file=file, line=line, column=1, function=scope.name),
+                key=raw.key,
+                value=value,
+                order=raw.order,
+                owner=Value(text=raw.key.rpartition(".")[0], origins=owner),
+                guards=self.guards.around(raw.block, raw.order, scope),
+                adds=raw.adds,
+            )
 
     def _exit(self, raw: RawExit, scope: Scope, known: dict[int, int]) -> Exit:
         return Exit(

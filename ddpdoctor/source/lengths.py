@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source.origins import At, Origins
-from ddpdoctor.source.scopes import Definition, Scope
+from ddpdoctor.source.scopes import Block, Definition, Scope
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 UNEVEN = frozenset({"part", "length"})
 """Notes of what is longer on one rank than on another, or counts it."""
 _OWN = frozenset({"part", "even", "own"})
+
+
+_ENDS_A_LOOP = frozenset({"forward", "clock"})
+"""Notes of values by which a loop ends sooner on one rank than on another."""
 
 
 def of_range(values: Values, node: ast.Call, at: At) -> Iterator[Origin]:
@@ -53,6 +57,19 @@ def of_length(found: Iterable[Origin]) -> list[Origin]:
     parts = [replace(origin, note="length") for origin in found if origin.note == "part"]
     listed = [replace(one, kind=Kind.LOCAL, note="number") for one in found if _is_listing(one)]
     return [*parts, *(origin for origin in found if origin.note == "picked"), *listed]
+
+
+def grown(values: Values, change: Definition, scope: Scope) -> Iterator[Origin]:
+    """That a list is as long as a value of the rank says: it is added to in a `while` that ends by one, as an episode does."""
+    block: Block | None = change.block
+    while block is not None:
+        if block.form == "while" and isinstance(block.node, ast.While):
+            test = values.of(block.node.test, At(scope, block.order, block))
+            own = next((one for one in test if one.kind is Kind.LOCAL and one.note in _ENDS_A_LOOP), None)
+            if own is not None and not any(one.kind is Kind.SHARED for one in test):
+                yield replace(own, note="part", made="")
+                return
+        block = block.parent
 
 
 def of_items(found: Iterable[Origin]) -> Iterator[Origin]:

@@ -107,6 +107,15 @@ def named_object(values: Values, name: str, at: At) -> Origins:
     return values.name(name, at) if not rest or name in at.scope.definitions else ()
 
 
+def held_around(values: Values, node: ast.expr, at: At) -> Origins:
+    """The model that an expression is a part of, be it wrapped or not: of `net.module[0].head` what `net.module` is."""
+    while True:
+        models = tuple(one for one in values.of(node, at) if one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE})
+        if models or not isinstance(node, ast.Attribute | ast.Subscript):
+            return models
+        node = node.value
+
+
 def attribute_of_self(values: Values, cls: Scope, name: str) -> Origins:
     """What `self.name` can hold in a method of a class; where the class has none, what its subclasses give it.
 

@@ -104,6 +104,23 @@ class Definition:
     """Of `x /= n` the operator's name in `ast`: `Div`."""
 
 
+@dataclass(slots=True)
+class RawChange:
+    """A change of a part of an object that no name stands for: `net.module[0].head = layer`, `net.module.up.append(layer)`."""
+
+    key: str
+    """The part as written."""
+    owner: ast.expr
+    """The object that the part belongs to."""
+    value: ast.expr
+    """What the part gets."""
+    order: int
+    block: Block
+    line: int
+    adds: bool = False
+    """The part is a container that gets one more."""
+
+
 @dataclass(slots=True, eq=False)
 class RawCall:
     """A call, where it stands, and how deep in the blocks."""
@@ -188,6 +205,7 @@ class Scope:
     yielding: list[Block] = field(default_factory=list)
     """The blocks in which a `yield` or `yield from` stands."""
     cuts: list[RawCut] = field(default_factory=list)
+    changes: list[RawChange] = field(default_factory=list)
     tests: list[Block] = field(default_factory=list)
     """The blocks whose test, or a part of it between `and`, `or` and `not`, is a mere name."""
     globals: set[str] = field(default_factory=set)

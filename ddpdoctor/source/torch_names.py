@@ -128,6 +128,9 @@ FUNCTIONS = {
     "os.mkdir": "make-folder",
     "shutil.unpack_archive": "download",
     "ignite.distributed.auto_model": "wrap-ddp",
+    "ignite.engine.Engine": "engine",
+    "ignite.engine.engine.Engine": "engine",
+    "ignite.engine.create_supervised_trainer": "engine",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "sync-batch-norm",
     "torch.distributed.algorithms.join.Join": "join",
     **{f"transformers.{name}": "hf-trainer"
@@ -206,6 +209,7 @@ METHODS = {
     "extractall": "download",
     "iter_content": "download",
     "compute": "compute-metric",
+    "register_buffer": "buffer",
 }
 """What a call of a method is for where its object is not a module."""
 
@@ -391,6 +395,8 @@ HOOKS_OF_TRANSFORMERS = frozenset(
 )  # fmt: skip
 """Methods of a TrainerCallback that the Trainer of transformers calls in every process."""
 
+BACKBONES = "torchvision.models."
+"""The package whose functions make models."""
 DOWNLOADING = ("torch_geometric.datasets.",)
 """Packages whose classes are data sets that download and preprocess when they are made, where their folder is empty."""
 DOWNLOADING_DATASETS = ("ogb.nodeproppred.", "ogb.graphproppred.", "ogb.linkproppred.", "dgl.data.")

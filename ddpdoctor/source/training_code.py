@@ -43,7 +43,7 @@ _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
     r"|__getitem__|makedirs|mkdir|random_split|train_test_split|wget"
-    r"|requires_grad|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
+    r"|requires_grad|register_buffer|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
     re.MULTILINE,
 )
 """What a module must speak of to do something that rules ask about; others are read for their names only."""

@@ -23,6 +23,7 @@ from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index, Site
 from ddpdoctor.source.iteration import item_of
+from ddpdoctor.source.lengths import grown
 from ddpdoctor.source.listed_objects import ListedObjects
 from ddpdoctor.source.literals import bindings
 from ddpdoctor.source.origins import (
@@ -288,6 +289,8 @@ class Values:
                 found += (Origin(kind=Kind.UNKNOWN, text=key),)  # a count
             if definition.form == "augment" or isinstance(definition.value, ast.Constant):
                 found += self.decided(definition.block, scope)
+            if definition.form == "change":
+                found += tuple(grown(self, definition, scope))
         elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
             found += self.decided(definition.block, scope)
         elif definition.block.form in {"if", "else"} and definition.form == "assign":

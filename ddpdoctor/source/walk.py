@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ddpdoctor.source.divisions import divided
 from ddpdoctor.source.match_cases import as_comparison
-from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit, RawLoop, RawStatement, Scope
+from ddpdoctor.source.scopes import Block, Definition, RawCall, RawChange, RawCut, RawExit, RawLoop, RawStatement, Scope
 
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
 _CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
+_ADDS = frozenset({"append", "insert"})
+"""Methods of a list of layers that put one more into it."""
 _MOST_ENTERED = (
     20  # contexts of one block that `enter_context` opens: generated code has thousands, each within the last
 )
 _MOST_LAMBDAS = 3  # within each other
-_SHUFFLES = frozenset({"random.shuffle", "np.random.shuffle", "numpy.random.shuffle"})
+SHUFFLES = frozenset({"random.shuffle", "np.random.shuffle", "numpy.random.shuffle"})
 
 
 def walk(tree: ast.Module, file: str) -> list[Scope]:
@@ -44,6 +46,21 @@ def _dotted(node: ast.expr) -> str:
         return ""
     parts.append(at.id)
     return ".".join(reversed(parts))
+
+
+def written_path(node: ast.expr) -> str:
+    """`net.module[0].head` of names, attributes and plain subscripts, else an empty string."""
+    parts: list[str] = []
+    at = node
+    while isinstance(at, ast.Attribute | ast.Subscript):
+        if isinstance(at, ast.Attribute):
+            parts.append(f".{at.attr}")
+        elif isinstance(at.slice, ast.Constant | ast.Name | ast.UnaryOp):
+            parts.append(f"[{ast.unparse(at.slice)}]")
+        else:
+            return ""
+        at = at.value
+    return "".join((at.id, *reversed(parts))) if isinstance(at, ast.Name) else ""
 
 
 class _Walker:
@@ -203,7 +220,7 @@ class _Walker:
                 if one.arg is not None:
                     set_to = Definition(self._tick(), self.block, one.value, "assign", line=one.value.lineno)
                     self.define(f"{owner}[{one.arg!r}]", set_to)
-        if name in _SHUFFLES and call.args and dotted(call.args[0]):
+        if name in SHUFFLES and call.args and dotted(call.args[0]):
             self.define(
                 dotted(call.args[0]), Definition(order, self.block, call, "change", kills=False, line=call.lineno)
             )
@@ -216,10 +233,13 @@ class _Walker:
         if owner and method == "sort":
             assert isinstance(call.func, ast.Attribute)
             self.define(owner, Definition(order, self.block, call.func.value, "sorted", kills=False, line=call.lineno))
-        if owner and method == "requires_grad_":
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
             switched = call.args[0] if call.args else ast.copy_location(ast.Constant(value=True), call)
-            to = Definition(order, self.block, switched, "assign", line=call.lineno)
-            self.define(f"{owner}.requires_grad", to)
+            if owner:
+                to = Definition(order, self.block, switched, "assign", line=call.lineno)
+                self.define(f"{owner}.requires_grad", to)
+            else:
+                self._change(call.func.value, "requires_grad", switched, call.lineno)
         if owner and method in _CHANGES_ITS_OBJECT and (call.args or call.keywords):
             given = call.args[0] if call.args else None
             self.define(owner, Definition(order, self.block, given, "change", kills=False, line=call.lineno))
@@ -227,14 +247,28 @@ class _Walker:
     def _set_by_name(self, call: ast.Call, name: str, method: str, owner: str, order: int) -> None:
         """`setattr(model, "head", layer)` and `model.add_module("head", layer)` assign to `model.head`."""
         given = call.args
+        at: ast.expr | None = call.func.value if isinstance(call.func, ast.Attribute) else None
         if name == "setattr" and len(given) == 3:
-            owner, given = dotted(given[0]), given[1:]
+            at, owner, given = given[0], dotted(given[0]), given[1:]
+        elif method in _ADDS and at is not None and not isinstance(at, ast.Name) and given:
+            self._change(at, "", given[-1], call.lineno)
+            return
         elif method not in {"add_module", "register_module"} or len(given) != 2:
             return
+        if at is not None and not (owner and isinstance(given[0], ast.Constant)):
+            self._change(at, "*", given[1], call.lineno)
         if owner and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
             self.define(
                 f"{owner}.{given[0].value}", Definition(order, self.block, given[1], "assign", line=call.lineno)
             )
+
+    def _change(self, owner: ast.expr, attribute: str, value: ast.expr, line: int) -> None:
+        """Note that a part of an object changes; of its container, that one more comes in, where there is no attribute."""
+        path = written_path(owner)
+        if path:
+            key = f"{path}.{attribute}" if attribute else path
+            change = RawChange(key, owner, value, self._tick(), self.block, line, adds=not attribute)
+            self.scope.changes.append(change)
 
     def _choice(self, node: ast.BoolOp | ast.IfExp) -> None:
         if isinstance(node, ast.IfExp):
@@ -284,6 +318,8 @@ class _Walker:
             key = dotted(target)
             if key:
                 self.define(key, Definition(self._tick(), self.block, value, form, index, line=target.lineno))
+            elif isinstance(target, ast.Attribute) and value is not None and form == "assign" and not index:
+                self._change(target.value, target.attr, value, target.lineno)
         elif isinstance(target, ast.Tuple | ast.List):
             together = (
                 isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) and form == "assign"

@@ -25,6 +25,16 @@ SICK = (
         says="`is_main_process` is a function and always true: every rank takes this branch",
         where=("train.py:58 main",),
     ),
+    Sick(
+        evidence=training(
+            ("        if rank == 0:\n", "        if D.primary:\n"),
+            ("import torch\n", "import comm as D\nimport torch\n"),
+            comm="import torch.distributed as dist\n\n\ndef primary():\n    return dist.get_rank() == 0\n",
+        ),
+        says="`D.primary` is a function and always true: every rank takes this branch",
+        where=("train.py:55 main",),
+        also=("DDP750", "DDP755"),
+    ),
 )
 HEALTHY = (
     training(

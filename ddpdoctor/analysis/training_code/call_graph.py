@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard, unconditional
+from ddpdoctor.analysis.training_code.parent_process import before_the_ranks
 from ddpdoctor.analysis.training_code.program_files import ProgramFiles
 from ddpdoctor.evidence.training_code import (
     Call,
@@ -96,7 +97,9 @@ class CallGraph:
         found: dict[str, tuple[Function, Call]] = {}
         for function in self.functions.values():
             for call in function.calls:
-                found.setdefault(call.id, (function, call))  # of `model(x).sum().backward()` the innermost
+                known = found.setdefault(call.id, (function, call))[1]  # of `model(x).sum().backward()` the innermost
+                if call.does == "forward" and known.does in {"", "unwrap"}:  # `unwrap(model)(x)` makes no object before
+                    found[call.id] = (function, call)
         return found
 
     @cached_property
@@ -269,7 +272,8 @@ class CallGraph:
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         asked = any(guard.by_rank or may_ask_for_rank(guard) for guard in call.guards)
-        return not asked and self.on_all_ranks(function) is True
+        alone = before_the_ranks(self.callers, function, call.order)
+        return not asked and not alone and self.on_all_ranks(function) is True
 
     def all_enter(self, context: Context) -> bool:
         """Whether all ranks run a `with` block of the program alike: what is entered asks for no rank and meets no other one."""

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
+from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import inner_loops, unconditional
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
-from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Exit, Function, Guard, Kind, Loop
 
 _FIGURE = re.compile(r"(?:loss|(?:total_|grad_|g)?norm)(?:\.(?:detach|clone|float)\(\))*")
 _REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
@@ -99,7 +100,17 @@ def _may_average(graph: CallGraph, call: Call) -> bool:
     reached = graph.leads_to_collective(call)
     if reached is not None and not reached.call.name.endswith("barrier") and not _is_of_figure(reached.call):
         return True
-    return bool(call.target) and any(graph.may_make(call.target, name) for name in _REDUCE)
+    return bool(call.target) and _may_reduce(graph, call.target, 3)
+
+
+def _may_reduce(graph: CallGraph, function_id: str, depth: int) -> bool:
+    """Whether a function, or one that it calls, makes a reduction that may be one of gradients, whatever the tests around it."""
+    function = graph.functions.get(function_id) if depth else None
+    return function is not None and any(
+        (call.does in COLLECTIVE and call.name.rpartition(".")[2] in _REDUCE and not _is_of_figure(call))
+        or (call.target != function_id and _may_reduce(graph, call.target, depth - 1))
+        for call in function.calls
+    )
 
 
 def _is_of_figure(call: Call) -> bool:
@@ -107,7 +118,10 @@ def _is_of_figure(call: Call) -> bool:
     given = call.argument("tensor", 0)
     if given is None or "grad" in given.text.replace("grad_norm", ""):
         return given is not None and _FIGURE.fullmatch(given.text) is not None
-    given_by_forward = bool(given.origins) and all(one.note in {"forward", "batch"} for one in given.origins)
+    of_tensor = [
+        one for one in given.origins if one.kind is not Kind.CONSTANT and one.kind not in RANK_KINDS
+    ]  # and its device
+    given_by_forward = bool(of_tensor) and all(one.note in {"forward", "batch"} for one in of_tensor)
     return _FIGURE.fullmatch(given.text) is not None or given_by_forward
 
 

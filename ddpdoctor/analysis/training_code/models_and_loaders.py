@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ddpdoctor.analysis.training_code.call_graph import DEEPEST, CallGraph
 from ddpdoctor.evidence.training_code import Call, Cut, Function, Kind, Value
+
+_NORMALISED = (
+    *("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "mnasnet", "efficientnet", "regnet", "inception"),
+    *("googlenet", "shufflenet", "deeplabv3_", "fcn_resnet", "lraspp_"),
+)
+"""How the names of torchvision's models begin that have batch normalisation."""
 
 
 def loaders_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
@@ -20,7 +28,17 @@ def is_sharded(graph: CallGraph, loader: Call) -> bool:
     dataset = loader.argument("dataset", 0)
     if dataset is not None and any(one.kind is Kind.DATASET and one.note == "part" for one in dataset.origins):
         return True
-    return cut_inside(graph, loader) is not None or own_cut(graph, loader) is not None
+    return cut_inside(graph, loader) is not None or own_cut(graph, loader) is not None or _is_of_a_part(graph, loader)
+
+
+def _is_of_a_part(graph: CallGraph, loader: Call) -> bool:
+    """Whether a loader's data set, of a class of the program, is made of a list that the rank has cut: `Clips(mine)`."""
+    dataset = loader.argument("dataset", 0)
+    origin = dataset.only(Kind.DATASET) if dataset is not None else None
+    made = graph.made.get(origin.made) if origin is not None and origin.note else None
+    return made is not None and any(
+        one.note in {"part", "even"} for argument in made[1].arguments for one in argument.value.origins
+    )
 
 
 def own_cut(graph: CallGraph, made: Call) -> Cut | None:
@@ -81,43 +99,54 @@ def trains(graph: CallGraph, forward: Call) -> bool:
     return any(call.does == "backward" for _, call in graph.taken_by(forward.id))
 
 
-def has_batch_norm(graph: CallGraph, model: Value) -> bool:
-    """Whether a model has buffers that its wrapper broadcasts, as batch normalisation does."""
-    names = (
-        "resnet",
-        "resnext",
-        "densenet",
-        "mobilenet",
-        "efficientnet",
-        "regnet",
-        "inception",
-        "googlenet",
-        "shufflenet",
-        "deeplabv3_",
-        "fcn_resnet",
-        "lraspp_",
+def has_buffers(graph: CallGraph, model: Value) -> bool:
+    """Whether a model has buffers that its wrapper broadcasts: those of batch normalisation, or registered by its classes."""
+    return has_batch_norm(graph, model) or any(
+        one.kind is Kind.MODEL and one.note and _calls(graph, f"{one.note}.__init__", _registers_buffer, DEEPEST)
+        for one in model.origins
     )
+
+
+def has_batch_norm(graph: CallGraph, model: Value) -> bool:
+    """Whether a model has batch normalisation for certain, itself or in a layer that its class makes."""
     for origin in model.origins:
         if origin.note == "batch-norm":
             return True
-        if origin.kind is Kind.MODEL and origin.text.rpartition(".")[2].lower().startswith(names):
-            return True
-        if origin.kind is not Kind.MODEL or not origin.note:
+        if origin.kind is not Kind.MODEL:
             continue
-        module = graph.modules.get(origin.note.partition("::")[0])
-        if _norms(graph, f"{origin.note}.__init__", DEEPEST) or (
-            module is not None
-            and not module.functions
-            and {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} & {*module.words}
+        if origin.text.rpartition(".")[2].lower().startswith(_NORMALISED) or (
+            origin.note and _is_normalised(graph, origin.note)
         ):
             return True
     return False
 
 
-def _norms(graph: CallGraph, function_id: str, depth: int) -> bool:
+def _is_normalised(graph: CallGraph, cls: str) -> bool:
+    """Whether a class of the program, `file::Class`, makes batch normalisation, or its file names one and was not read."""
+    module = graph.modules.get(cls.partition("::")[0])
+    return _calls(graph, f"{cls}.__init__", _normalises, DEEPEST) or (
+        module is not None
+        and not module.functions
+        and bool({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} & {*module.words})
+    )
+
+
+def _normalises(call: Call) -> bool:
+    """Whether a call makes a layer of batch normalisation, or a model of torchvision that has such layers."""
+    known = call.does == "backbone" and call.name.rpartition(".")[2].startswith(_NORMALISED)
+    return known or call.does == "batch-norm"
+
+
+def _registers_buffer(call: Call) -> bool:
+    """Whether a call registers a buffer whatever the configuration: attention has a mask only where it is not fused."""
+    return call.does == "buffer" and not call.guards
+
+
+def _calls(graph: CallGraph, function_id: str, wanted: Callable[[Call], bool], depth: int) -> bool:
+    """Whether a function, or one that it calls, makes a call that is wanted."""
     function = graph.functions.get(function_id)
     if function is None or not depth:
         return False
     return any(
-        call.does == "batch-norm" or (call.target and _norms(graph, call.target, depth - 1)) for call in function.calls
+        wanted(call) or (call.target and _calls(graph, call.target, wanted, depth - 1)) for call in function.calls
     )

@@ -12,7 +12,10 @@ _SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
 _WHOLE = re.compile(r"^['\"](?:auto|ddp\w*)['\"]$")
 _STARTS = re.compile(r"^['\"](?:auto|ddp|ddp_find_unused_parameters_(?:true|false)|fsdp|deepspeed\w*)['\"]$")
 """The strategies of Lightning that start the program anew for each rank: others copy the process."""
-_OF_TRANSFORMERS = ("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group")
+OF_TRANSFORMERS = (
+    *("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group"),
+    *("barrier", "main_process_first", "is_world_process_zero"),
+)
 """What programs of transformers name where they are meant for several ranks."""
 _DIVIDES = ("deepspeed=", "fsdp=", "fsdp_config=", "tp_size=", "parallelism_config=")
 """What TrainingArguments are given where ranks divide the parameters."""
@@ -23,7 +26,7 @@ def runs_several(graph: CallGraph, function: Function, framework: str) -> bool:
     if framework == "lightning":
         trainers = [call for _, call in graph.calls_near(function, "lightning-trainer")]
         return bool(trainers) and all(_is_of_several(call) for call in trainers)
-    return framework == "transformers" and graph.any_program(function, _OF_TRANSFORMERS)
+    return framework == "transformers" and graph.any_program(function, OF_TRANSFORMERS)
 
 
 def started_on_each_rank(graph: CallGraph, function: Function) -> bool:

@@ -1,0 +1,24 @@
+"""Lines that run once, in the process that starts the ranks, and not in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ddpdoctor.evidence.training_code import Call, Function
+
+MOST_CALLS = 3  # functions between the start of the ranks and the line
+
+
+def before_the_ranks(
+    callers: Mapping[str, Sequence[tuple[Function, Call]]], function: Function, order: int, calls: int = MOST_CALLS
+) -> bool:
+    """Whether the ranks are started behind a line: in its function, or in all that call this one."""
+    if any(_starts_ranks(call) and call.order > order for call in function.calls):
+        return True
+    ways = [(caller, way) for caller, way in callers.get(function.id, ()) if caller.id != function.id]
+    return bool(ways) and calls > 0 and all(before_the_ranks(callers, each, way.order, calls - 1) for each, way in ways)
+
+
+def _starts_ranks(call: Call) -> bool:
+    """Whether a call starts the ranks: `spawn`, or a `Process` for each in a loop."""
+    return call.does == "spawn" or (call.does == "process" and bool(call.loops))
