@@ -51,6 +51,7 @@ CODES = {
     "in the step": {"DDP525"},
     "optimizer": {"DDP525"},
     "state": {"DDP525"},
+    "gradient": {"DDP525"},
     "reduction": {"DDP526"},
     "forward": {"DDP527"},
 }
@@ -131,6 +132,9 @@ def train(rank: int, injection: Injection, steps: int) -> None:
         loss.backward()
         if injection.clips:
             nn.utils.clip_grad_norm_(parameters, 1.0)
+        if sick and injection.where == "gradient":
+            assert parameter.grad is not None
+            flip(parameter.grad, *injection.place(parameter))
         handle = None
         if sick and injection.where in {"optimizer", "state"}:
             handle = optimizer.register_step_post_hook(in_step)

@@ -114,6 +114,9 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
             before = f"before step {found.step} of {divergences.steps}"
             since = f"since step {found.equal_at}"
             return f"{before}, the buffer {what} changed on {who}{bits}, and PyTorch counted no writes to it {since}"
+        case Corrupted.GRADIENT:
+            gradient = f"the averaged gradient of {what} changed on {who}{bits}"
+            return f"{at}, {gradient} between the backward and the optimizer step, and {uncounted}"
         case Corrupted.UNSEEN:
             between = f"between steps {found.equal_at} and {found.step} of {divergences.steps}"
             return f"{between}, one element of {what} changed on {who}, and {uncounted}"

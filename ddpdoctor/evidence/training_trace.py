@@ -54,6 +54,8 @@ class Gradient:
     standing: str
     """`reduced` for a parameter that DDP reduces, else why it does not: added, replaced, unfrozen, ignored, outside, no
     model."""
+    parity: int | None = None
+    """The exclusive or of all 64-bit words of what the optimizer gets; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,9 @@ class Integrity:
     forward, and where they were not looked at."""
     given_parities: Mapping[str, int] = field(default_factory=dict)
     """The exclusive or of all 64-bit words of each of these."""
+    gradient_writes: int | None = None
+    """How often operations have written the gradients between the return of the backward and the step; None where that is
+    not known."""
     buffers_before: Mapping[str, int] = field(default_factory=dict)
     """The same of buffers that wrappers leave to the ranks, before the first forward; known of those that nothing wrote."""
 

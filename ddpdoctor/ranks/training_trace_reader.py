@@ -406,6 +406,7 @@ def _with_integrity(
             buffers_before=_parities([*step.buffers], record.buffers),
             given=dict(zip(names, _fingerprints(record.given), strict=False)),
             given_parities=_parities(names, record.given_parities),
+            gradient_writes=record.gradient_writes,
         ),
     )
 
@@ -451,8 +452,16 @@ def _gradients(written: trace.Gradients) -> dict[str, Gradient]:
     names, standings = written.names or (), written.standings or ()
     reduced, local = (array("d", bytes.fromhex(column)) for column in (written.reduced, written.local))
     columns = (_fingerprints(written.digests), reduced, local, written.counts, standings)
+    parities = _parities(names, written.parities)
     return {
-        name: Gradient(digest=digest, reduced=reduced, local=local if count else None, count=count, standing=standing)
+        name: Gradient(
+            digest=digest,
+            reduced=reduced,
+            local=local if count else None,
+            count=count,
+            standing=standing,
+            parity=parities.get(name),
+        )
         for name, digest, reduced, local, count, standing in zip(names, *columns, strict=True)
     }
 

@@ -78,6 +78,7 @@ class GradientHooks:
             parameters = [parameters[place] for place in there]
         digests = self._digests.joined(present, "gradients")
         reduced = self._digests.packed("gradients").projections(present) if present else torch.zeros(0)
+        parities = self._digests.parities_of("gradients", present) if self._models.count else ""
         counts, local = self._hooks.of(parameters)
         if not self._models.count:  # FSDP may train whole parameters and step parts of them
             counts = [count * whole for count, whole in zip(counts, self._hooks.are_whole(parameters), strict=True)]
@@ -94,6 +95,7 @@ class GradientHooks:
                 if standing != "reduced" and (line := origins.of(parameter, standing)) is not None
             },
             not_finite=() if _all_finite(local) else tuple(not_finite(named)),
+            parities=verbatim(parities),
         )
 
 

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from .buffer_writes import VERSION, BufferWrites
 from .ddp_models import Models
+from .module_listing import same
 from .schema.training_trace import Integrity, StepVersions
 from .signal_errors import pass_on
 from .step_counts import StepCounts
@@ -43,6 +44,9 @@ class IntegrityLog:
         """A window begins after `steps` steps with the weights of the table `weights`."""
         own = [*self._models.parameters().values()]
         self._begin, self._state, self._reduced = versions(own), 0, ""
+        self._received: list[Tensor] = []  # the gradients when the backward returned
+        self._received_writes = 0
+        self._gradient_writes: int | None = None
         self._given = self._given_parities = ""
         self._buffer_writes: list[int] = []
         self._buffers = ""
@@ -63,12 +67,16 @@ class IntegrityLog:
 
     def after_backward(self) -> None:
         """`loss.backward()` has returned, and DDP has reduced: fingerprints of the gradients before anybody changes them."""
-        gradients = [parameter.grad for parameter in self._models.parameters().values()]
-        there = iter(_cut(self._digests.joined([one for one in gradients if one is not None], "gradients")))
+        gradients = self._gradients()
+        self._received = [one for one in gradients if one is not None]
+        self._received_writes = versions(self._received)
+        there = iter(_cut(self._digests.joined(self._received, "gradients")))
         self._reduced = "".join(NOTHING if gradient is None else next(there) for gradient in gradients)
 
     def before_step(self, optimizer: Optimizer, *, look: bool = False) -> None:
         """The optimizer is about to step: with `look`, and where operations have written weights, these are looked at."""
+        if self._received and same(self._received, [one for one in self._gradients() if one is not None]):
+            self._gradient_writes = versions(self._received) - self._received_writes
         own = [*self._models.parameters().values()]
         if own and (look or versions(own) != self._begin):
             self._given = self._digests.joined(own, "weights")
@@ -97,9 +105,13 @@ class IntegrityLog:
                 buffers=verbatim(self._buffers),
                 given=verbatim(self._given),
                 given_parities=verbatim(self._given_parities),
+                gradient_writes=self._gradient_writes,
             )
         )
-        self._wrapped = None
+        self._wrapped, self._received = None, []
+
+    def _gradients(self) -> list[Tensor | None]:
+        return [parameter.grad for parameter in self._models.parameters().values()]
 
 
 def versions(tensors: Sequence[Tensor]) -> int:

@@ -333,6 +333,8 @@ class Corrupted(Enum):
     """In a buffer, between two forwards."""
     PART = "part"
     """In this rank's part of a parameter on a device mesh, between two steps."""
+    GRADIENT = "gradient"
+    """In an averaged gradient, between the backward and the optimizer's step."""
     UNSEEN = "unseen"
     """In a step that was not audited, or between two of them."""
     NONDETERMINISTIC = "nondeterministic"

@@ -14,7 +14,14 @@ from dataclasses import replace
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
-from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, Repeated, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergence import (
+    Corrupted,
+    Diverged,
+    GradientsChanged,
+    LossComputedDifferently,
+    Repeated,
+    StepNotReproducible,
+)
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, own_lines
 from ddpdoctor.evidence.training_trace import Integrity, Recomputed, StepSeen, TensorKind, Track
 
@@ -86,6 +93,33 @@ def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[s
     width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
     shape = _shape(seen, tracks, names[0])
     return all(_by_hardware(one ^ known[0], width, shape) for one in known if one != known[0])
+
+
+def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
+    """The change of gradients `found` where it may be a fault of the hardware: one element of one gradient, and no code is known.
+
+    As many operations have written the gradients on all ranks between the backward and the step: none, or those that
+    clip or unscale.
+    """
+    now = _integrity(seen)
+    if not isinstance(found, GradientsChanged) or found.wrote or found.left or len(found.tensors) > 1 or now is None:
+        return None
+    (name,) = found.tensors
+    parities = {rank: one.gradients[name].parity for rank, one in seen.items() if name in one.gradients}
+    known = {rank: parity for rank, parity in parities.items() if parity is not None}
+    writes = {one.gradient_writes for one in now.values()}
+    if len(known) < len(seen) or len(writes) > 1 or None in writes or any(one.closure for one in seen.values()):
+        return None
+    kept = next((known[rank] for rank in known if rank not in found.ranks), known[found.ranks[0]])
+    masks = [one ^ kept for one in known.values() if one != kept]
+    width = BITS.get(_dtype(tracks, name), WORD_BITS)
+    shape = _shape(seen, tracks, name)
+    if not masks or not all(_by_hardware(mask, width, shape) for mask in masks):
+        return None
+    return StepNotReproducible(
+        step=found.step, ranks=found.ranks, tied=found.tied, tensors=found.tensors, at=Corrupted.GRADIENT,
+        bits=_bits(masks[0], width), equal_at=found.step, devices=_devices(tracks, found.ranks), lines=found.lines,
+    )  # fmt: skip
 
 
 def _is_code(seen: ByRank, found: Mapping[int, Integrity], writers: Sequence[int]) -> bool:

@@ -44,6 +44,7 @@ from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, redu
 from ddpdoctor.analysis.replicas.hardware_errors import (
     changed_by_itself,
     different_forwards,
+    gradient_by_itself,
 )
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale
@@ -198,7 +199,8 @@ def _at_step(
         yield non_finite
     shared = sharding(seen, tracks)
     if non_finite is None and gradients:
-        yield from gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset())
+        for one in gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset()):
+            yield gradient_by_itself(one, seen, tracks) or one
     yield from settings_differ(seen, step, shared)
     yield from modes_differ(seen, before, step)
 

@@ -429,6 +429,44 @@ def test_a_reduction_with_two_results() -> None:
     assert headline(evidence)[:2] == ("DDP505", (1,))  # nobody saw the gradients when the backward returned
 
 
+def gradients_that_part(nproc: int = 3, *, writes: int | None = 1, others: int = 1, **fields: Any) -> Evidence:
+    """The gradient of `w` is equal when the backward returns, and at the step rank 1 holds another one."""
+    flipped = {"digest": "other", "reduced": 1.5, "parity": 5 ^ 1 << 20, **fields}
+    sick = replace(GRADIENT, **flipped)
+    return all_with(
+        [step(1, "a0", "bad", gradients={"w": sick}, integrity={"reduced": {"w": "g"}, "gradient_writes": writes})],
+        [
+            step(
+                1, "a0", "a1", gradients={"w": replace(GRADIENT, parity=5)},
+                integrity={"reduced": {"w": "g"}, "gradient_writes": others},
+            )
+        ],
+        nproc=nproc,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("nproc", [2, 3])
+def test_one_element_of_a_gradient_that_changed_after_the_reduction(nproc: int) -> None:
+    evidence = gradients_that_part(nproc)
+    assert headline(evidence) == ("DDP525", (1,), "gradient")
+    first = diagnose(evidence).findings[0]
+    assert first.measured["bits"] == [20]
+    assert "the averaged gradient of w changed on rank 1" in first.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"writes": 2},  # an operation more on this rank
+        {"writes": None},  # gradients were replaced
+        {"parity": 5 ^ 3 << 31},  # two elements
+        {"parity": None},
+    ],
+)
+def test_a_gradient_that_code_may_have_changed(fields: dict[str, Any]) -> None:
+    assert headline(gradients_that_part(**fields))[:2] == ("DDP505", (1,))
+
+
 def probe(digest: str, again: str = "", **fields: Any) -> ProbeSeen:
     outputs = {"a (Linear)": "1", "b (Linear)": digest, "the model (Net)": digest}
     repeated = {**outputs, "b (Linear)": again or digest}

@@ -192,6 +192,8 @@ class Gradients(NamedTuple):
     """By name, the lines that made parameters what DDP does not reduce."""
     not_finite: tuple[str, ...] = ()
     """The trained parameters that are not finite; looked for only where a local gradient is not."""
+    parities: str = ""
+    """The gradients' parities, one after the other; empty where no model is wrapped."""
 
 
 class Part(NamedTuple):
@@ -355,6 +357,9 @@ class Integrity(NamedTuple):
     them since the forward."""
     given_parities: str = ""
     """The parities of these weights."""
+    gradient_writes: int | None = None
+    """How often operations have written the gradients between the return of the backward and the step; None where one was
+    replaced, and where either was not seen."""
 
 
 class Recomputed(NamedTuple):
