@@ -118,7 +118,7 @@ def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track
         return None
     return StepNotReproducible(
         step=found.step, ranks=found.ranks, tied=found.tied, tensors=found.tensors, at=Corrupted.GRADIENT,
-        bits=_bits(masks[0], width), equal_at=found.step, devices=_devices(tracks, found.ranks), lines=found.lines,
+        bits=bits_of(masks[0], width), equal_at=found.step, devices=_devices(tracks, found.ranks), lines=found.lines,
     )  # fmt: skip
 
 
