@@ -85,7 +85,7 @@ def check(
     if timeline is None and given is not None:
         yield from _by_stacks(given)
     if timeline is not None and programs is not None:
-        told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
+        told = {*desyncs.calls} if desyncs is not None else set()
         unread = tuple(mispaired.where()) if mispaired is not None else ()
         yield from (replace(one, where=(*one.where, *unread)) for one in _by_recorder(programs, told))
     parted = iterations is not None and iterations.out_of_step is not None
@@ -225,7 +225,7 @@ def _stood(found: Sequence[Failure], programs: ProgramComparison | None) -> dict
 
 
 def _by_recorder(programs: ProgramComparison, told: set[tuple[str, int]]) -> Iterator[Finding]:
-    """`told` are the calls (group, number) that are known to be two different ones on two sides."""
+    """`told` are the calls (group, number) that are known to be two different ones on two sides, or consequences of others."""
     for group in programs.timeline.groups:
         mismatch = group.mismatches.get(MismatchKind.SHAPE)
         if mismatch is not None and not any(name == group.name and seq <= mismatch.seq for name, seq in told):

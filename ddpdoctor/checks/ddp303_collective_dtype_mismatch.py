@@ -29,7 +29,7 @@ def check(timeline: Timeline, programs: ProgramComparison, desyncs: Desyncs | No
 
     Calls that are known to be two different ones on two sides are not compared.
     """
-    told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
+    told = {*desyncs.calls} if desyncs is not None else set()
     for group in timeline.groups:
         mismatch = group.mismatches.get(MismatchKind.DTYPE)
         if mismatch is None or any(name == group.name and seq <= mismatch.seq for name, seq in told):

@@ -90,7 +90,8 @@ def check(
         return  # the gradients of some ranks were not reduced: DDP316
     if unreduced is not None and unreduced.met:
         return  # ranks trained without the DDP model: DDP316
-    told = any(desync.more_turns for desync in desyncs.found)
+    met = {desync.culprits for desync in (*desyncs.of(Cause.MISMATCH), *desyncs.shapes)}  # DDP301, DDP302
+    told = any(desync.more_turns for desync in desyncs.found) or (graph is not None and graph.ranks in met)
     parted = iterations.out_of_step if iterations is not None else None
     forked = iterations.forked if iterations is not None else None
     if forked is not None and (parted is not None or desyncs.of(Cause.LEFT)):

@@ -102,7 +102,7 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
     last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
     seconds = max((age for operation in graph.operations for age in operation.ages), default=None)
-    young = alone and seconds is not None and seconds < AT_WORK_SECONDS
+    young = alone and seconds is not None and seconds < min(AT_WORK_SECONDS, *_timeouts(graph))
     so_far = f" for {duration(seconds)} so far" if young and seconds is not None else ""
     few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
     either = (
@@ -118,6 +118,13 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
         remedy=OF_A_YOUNG_DUMP if young else OF_FEW if few_wait else OF_A_DUMP,
         waiting=[*graph.waiting],
     )
+
+
+def _timeouts(graph: WaitForGraph) -> Iterator[float]:
+    """After how many seconds the calls in which ranks wait time out: their dumps are made then."""
+    for operation in graph.operations:
+        for issued in operation.waiting.values():
+            yield from (call.timeout_ms / 1000 for call in issued.calls if call.timeout_ms is not None)
 
 
 def _by_locks(hang: Hang) -> Iterator[Finding]:

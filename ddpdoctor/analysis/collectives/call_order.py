@@ -16,7 +16,7 @@ def reordered(group: GroupTimeline, timeline: Timeline, seq: int, ranks: tuple[i
     """How many calls from number `seq` on two ranks made both, in different orders; 0 where they made other calls.
 
     The order of the second rank must have been made before, and that of the first must be new: in a loop, a rank that left a call
-    out makes the calls that follow in the usual order.
+    out makes the calls that follow in the usual order. Where no earlier calls are known, both must go on alike.
     """
     mine, theirs = (operations_from(group, timeline, rank, seq) for rank in ranks)
     before = operations_until(group, timeline, ranks[1], seq - 1)
@@ -26,7 +26,10 @@ def reordered(group: GroupTimeline, timeline: Timeline, seq: int, ranks: tuple[i
         first, other = mine[:count], theirs[:count]
         if first != other and Counter(first) == Counter(other):
             runs = [before[place : place + count] for place in range(len(before))]
-            after = min(len(mine), len(theirs)) == count or agree(mine[count:], theirs[count:])
+            follows = agree(mine[count:], theirs[count:])
+            if not before:
+                return count if follows else 0
+            after = min(len(mine), len(theirs)) == count or follows
             return count if other in runs and first not in runs and after else 0
     return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
@@ -63,9 +63,21 @@ class Desync:
 
 @dataclass(frozen=True, slots=True)
 class Desyncs:
-    """The desync of each group that has one, the one that began first in front."""
+    """The desync of each group that has one, the one that began first in front.
+
+    `shapes` are calls that do not end, to which ranks gave other shapes. `follow` are the calls (group, number) at which ranks
+    came apart that had come apart in another group before.
+    """
 
     found: tuple[Desync, ...]
+    shapes: tuple[Desync, ...] = ()
+    follow: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def calls(self) -> Iterator[tuple[str, int]]:
+        """The calls (group, number) from which on ranks of a group called different things, or which follow from such a one."""
+        yield from ((desync.group.name, desync.seq) for desync in self.found)
+        yield from self.follow
 
     def of(self, cause: Cause) -> tuple[Desync, ...]:
         """Those with this cause."""

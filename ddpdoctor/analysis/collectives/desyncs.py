@@ -17,7 +17,7 @@ from ddpdoctor.analysis.collectives.callsites import (
 )
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, is_in, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
-from ddpdoctor.analysis.collectives.group_desync import desyncs_of
+from ddpdoctor.analysis.collectives.group_desync import desyncs_of, of_other_shapes
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import runs_to_its_end, started_next_epoch
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
@@ -46,17 +46,39 @@ def derive(
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
         judged = [_by_batches(desync, last, code) for desync in judged]
-    return Desyncs(tuple(_one_of_a_cause(sorted(judged, key=_began))))
+    judged.sort(key=_began)
+    shapes = [one for group in timeline.groups for one in of_other_shapes(group, programs, code, judged)]
+    own = {id(one) for one in _one_of_a_cause([*judged, *shapes])}
+    return Desyncs(
+        found=tuple(desync for desync in judged if id(desync) in own),
+        shapes=tuple(desync for desync in shapes if id(desync) in own),
+        follow=frozenset((one.group.name, one.seq) for one in (*judged, *shapes) if id(one) not in own),
+    )
 
 
 def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
-    """The first desync of each few ranks, and all that left: one call too many, or less, brings a rank apart in every group."""
-    told: set[tuple[int, ...]] = set()
+    """The first desync of each few ranks, and all that left: one call too many, or less, brings a rank apart in every group.
+
+    Of two sides of which no majority tells, one that had come apart before is at fault.
+    """
+    first: dict[tuple[int, ...], Desync] = {}
     for desync in found:
-        if desync.cause is Cause.LEFT or desync.minority not in told:
+        told = first.get(desync.minority)
+        if not desync.tied and (told is None or _before(desync, told)):
+            first[desync.minority] = desync
+    for desync in found:
+        sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)
+        causes = [first[side] for side in sides if side in first and first[side] is not desync]
+        if desync.cause is Cause.LEFT or not any(not desync.tied or _before(one, desync) for one in causes):
             yield desync
-        if not desync.tied:
-            told.add(desync.minority)
+
+
+def _before(one: Desync, other: Desync) -> bool:
+    """Whether the ranks at fault in the first made that call before the one of the other, by their own records."""
+    both = [rank for rank in one.minority if rank in one.issued and rank in other.issued]
+    if not both:
+        return _began(one) < _began(other)
+    return all(one.issued[rank].entry < other.issued[rank].entry for rank in both)
 
 
 def _lost_a_peer(ending: RankExit) -> bool:

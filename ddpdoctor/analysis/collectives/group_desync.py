@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from typing_extensions import assert_never
 
@@ -66,6 +66,17 @@ def desyncs_of(
     counts = final_counts(group, programs.timeline, finished)
     if not waiting and len({*counts.values()}) > 1:
         yield _uneven(group, counts)
+
+
+def of_other_shapes(
+    group: GroupTimeline, programs: ProgramComparison, code: SourceCode | None, known: Iterable[Desync]
+) -> Iterator[Desync]:
+    """The call of this group to which ranks gave other shapes, and that does not end; not where it is one of those `known`."""
+    mismatch = group.mismatches.get(MismatchKind.SHAPE)
+    if mismatch is None or all(issued.done for issued in mismatch.issued.values()):
+        return
+    if not any(one.group is group and one.seq <= mismatch.seq for one in known):
+        yield _from_mismatch(group, mismatch, programs, code)
 
 
 def _is_race(group: GroupTimeline, timeline: Timeline, mismatch: Mismatch) -> bool:

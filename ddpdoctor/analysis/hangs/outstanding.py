@@ -205,14 +205,14 @@ def _last_done(sequence: CallSequence, states: Sequence[State]) -> int | None:
 def _by_status(timeline: Timeline, group: GroupTimeline) -> dict[int, int]:
     """What the dumps' tables of groups say; nothing where one has completed a collective that the rank still waits in.
 
-    Then it counts the sends and receives in the group.
+    Then it counts the sends and receives in the group. Where the rank has enqueued calls and completed none, it has no number.
     """
     wanted = group.group_sequences.group.name
     found = {
-        rank: one.last_completed
+        rank: one.last_completed or 0
         for rank in group.recorded
         for one in timeline.call_index.records[rank].groups
-        if one.name == wanted and one.last_completed is not None
+        if one.name == wanted and (one.last_enqueued is not None or one.last_completed is not None)
     }
     return {} if any(seq >= group.open[rank].seq for rank, seq in found.items() if rank in group.open) else found
 

@@ -8,7 +8,8 @@ import pytest
 
 from ddpdoctor.checks.ddp319_device_stopped import OF_A_ROOT, RULE
 from ddpdoctor.engine import diagnose
-from tests.flight_records import STEP, Did, flights, waits
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import STEP, Did, flights, record, waits
 
 BROADCAST = Did("broadcast")
 
@@ -63,3 +64,15 @@ def test_a_rank_that_is_through_with_another_call_is_named_and_not_those_that_it
     assert told([STEP, BROADCAST, sends], others, others, others) == [("DDP301", (0,))]
     same = [STEP, waits(BROADCAST)]
     assert told([STEP, BROADCAST, sends], same, same, same)[:1] != [("DDP301", (0,))]
+
+
+def of_a_short_ring(completed: int | None) -> FlightRecord:
+    """The last three of nine calls; the table of groups tells how many were completed."""
+    held = record([waits(STEP)] * 3, first=7, lost=6, waited=600.0)
+    return replace(held, groups=(replace(held.groups[0], last_enqueued=9, last_completed=completed),))
+
+
+@pytest.mark.parametrize("completed", [3, None])
+def test_a_table_without_a_completed_call_counts_none(completed: int | None) -> None:
+    (finding, *_) = diagnose(flights(*map(of_a_short_ring, (5, completed, 5, 5)))).findings
+    assert (finding.code, finding.ranks, finding.measured["completed"]) == ("DDP319", (1,), {"1": completed or 0})

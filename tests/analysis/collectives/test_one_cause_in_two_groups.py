@@ -1,0 +1,45 @@
+"""A rank that comes apart from its peers in several groups by one wrong call is one headline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.model import Finding, Severity
+from tests.flight_records import Did, flights, record, waits
+
+HALVES = (0, 1, 2, 3), (4, 5, 6, 7)
+LOSS = Did("all_reduce", line=70, sizes=((1,),))
+
+
+def gradients(rank: int, size: int) -> Did:
+    """A bucket in the half of this rank; no rank ends it."""
+    half = HALVES[rank // 4]
+    return waits(Did("all_reduce", line=61, sizes=((size,),), group=f"half {half[0]}", members=half))
+
+
+def headlines(*made: list[Did]) -> list[Finding]:
+    records = [record(each, world=len(made), waited=600.0) for each in made]
+    found = diagnose(flights(*records)).findings
+    return [one for one in found if one.severity is Severity.FAIL and one.explained_by is None]
+
+
+@pytest.mark.parametrize("culprit", [0, 5, 7])
+def test_a_call_without_its_group_is_one_headline(culprit: int) -> None:
+    """The call of its half is missing, and met the loss in the group of all: three groups of calls, one cause."""
+    made = [[gradients(rank, 20), gradients(rank, 30), gradients(rank, 40), waits(LOSS)] for rank in range(8)]
+    made[culprit][0] = replace(made[culprit][0], group="0", members=None)
+    (finding,) = headlines(*made)
+    assert finding.ranks == (culprit,)
+
+
+@pytest.mark.parametrize("culprit", [0, 3])
+def test_calls_in_another_order_without_any_history_are_no_call_left_out(culprit: int) -> None:
+    """Dumps of active entries alone hold nothing from before."""
+    made = [[gradients(rank, size) for size in (20, 30, 40, 50)] for rank in range(4)]
+    made[culprit][:2] = reversed(made[culprit][:2])
+    (finding,) = headlines(*made)
+    assert (finding.code, finding.ranks) == ("DDP302", (culprit,))
+    assert "made the same 2 calls in different orders" in finding.message
