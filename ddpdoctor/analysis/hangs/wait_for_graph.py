@@ -326,6 +326,9 @@ class _Graph:
         first = min(finals, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         if first.reason is Reason.STANDING:
             first = _together(one for one in finals if one.reason is Reason.STANDING)
+            before = self._left_out_before(first.operations)
+            if before is not None:
+                return before
         found = self._towards(first.reason, first.ranks, operations=first.operations)
         judged = self._deviating(found) if found.reason is Reason.CYCLE else found
         mismatch = next((one for one in found.operations if _is_mismatch(one)), None)
@@ -334,6 +337,20 @@ class _Graph:
         if judged.reason is Reason.CYCLE and not judged.deviating:
             return self._of_two_sides(judged) or judged
         return judged
+
+    def _left_out_before(self, operations: Sequence[Operation]) -> WaitForGraph | None:
+        """The one rank of a send with its receive that has made another number of them than ranks with its part.
+
+        What both sides have posted are not halves of one transfer then.
+        """
+        for operation in operations:
+            if operation.group is None:
+                surplus = {rank: extra for rank in operation.members if (extra := self._surplus(rank, operation))}
+                if len(surplus) == 1:
+                    ((rank, extra),) = surplus.items()
+                    reason = Reason.LEFT_OUT if extra < 0 else Reason.EXTRA
+                    return self._towards(reason, (rank,), operations=(operation,))
+        return None
 
     def _of_two_sides(self, found: WaitForGraph) -> WaitForGraph | None:
         """The few ranks that all others wait for, each in a group of its own, while these few wait together for all others.

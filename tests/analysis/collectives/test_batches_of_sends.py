@@ -46,3 +46,36 @@ def test_a_send_that_was_left_out_of_a_batch_is_found_where_the_dump_holds_all_s
 
 def test_batches_that_are_whole_are_no_finding_about_sends() -> None:
     assert "DDP313" not in {finding.code for finding in diagnose(flights(*job(odd=None))).findings}
+
+
+def of_two_stages(rank: int, odd: int | None) -> FlightRecord:
+    """The first stage sends, then receives; the second one does both in one batch. Rank `odd` leaves out its send.
+
+    What it receives has both sides then, in a batch that waits for the send. The rings have lost what was before.
+    """
+    stages = WORLD // 2
+    pair = (rank % stages, rank % stages + stages)
+    one = Did("send", peers=(0, 1), group=f"pp{pair[0]}", members=pair)
+    there, back = one, replace(one, peers=(1, 0))
+    if rank < stages:
+        batches = [[] if rank == odd else [there], [replace(back, op="recv")]]
+    else:
+        batches = [[replace(there, op="recv"), back]]
+    step = Did("all_reduce")
+    made: list[tuple[Did, int]] = [(step, 3)]
+    for number, halves in enumerate(filter(None, batches), start=5):
+        ended = [*halves, replace(one, op="coalesced", peers=(0, 1))]
+        made += [(waits(did) if odd in pair else did, number) for did in ended]
+    made.append((waits(step), 4))
+    found = record([did for did, _ in made], world=WORLD, waited=500.0, lost=40)
+    groups = tuple(
+        replace(group, description="PIPELINE" if group.name.startswith("pp") else group.description)
+        for group in found.groups
+    )
+    return replace(found, seq=tuple(seq for _, seq in made), groups=groups)
+
+
+def test_a_transfer_with_both_sides_does_not_stand_where_one_side_left_another_one_out() -> None:
+    finding, *_ = diagnose(flights(*(of_two_stages(rank, odd=1) for rank in range(WORLD)))).findings
+    assert (finding.code, finding.ranks) == ("DDP313", (1,))
+    assert finding.message.startswith("rank 5 waits in recv from rank 1, which did not send")
