@@ -102,7 +102,7 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
     last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
     seconds = max((age for operation in graph.operations for age in operation.ages), default=None)
-    young = alone and seconds is not None and seconds < min(AT_WORK_SECONDS, *_timeouts(graph))
+    young = alone and seconds is not None and seconds < min((AT_WORK_SECONDS, *_timeouts(graph)))
     so_far = f" for {duration(seconds)} so far" if young and seconds is not None else ""
     few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
     either = (

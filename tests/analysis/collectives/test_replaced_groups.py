@@ -35,7 +35,8 @@ def test_a_rank_that_stays_away_from_the_new_group_is_named() -> None:
     (finding,) = diagnose(flights(*[anew([GATHER, waits(GATHER)])] * 3, anew([GATHER]))).findings
     assert (finding.code, finding.ranks) == ("DDP307", (3,))
     assert finding.message == (
-        "rank 3 did not come to all_gather #2, in which ranks 0-2 wait for 6.2 s so far; the last that it called was all_gather #1"
+        "rank 3 did not come to all_gather #2, in which ranks 0-2 wait for 6.2 s so far; the last that it called was "
+        "all_gather #1"
     )
 
 
