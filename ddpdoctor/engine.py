@@ -37,9 +37,6 @@ from ddpdoctor.model import (
 )
 
 T = TypeVar("T")
-NOT_SELECTED = (
-    "no selected check looks at what was read. Next: change --select or --ignore; `ddpdoctor checks` lists all checks"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +94,6 @@ def diagnose(
         notes=evidence.notes,
         undecided=evidence.undecided,
     )
-    if (select or ignore) and _nobody_looks(report):
-        return replace(report, undecided=(NOT_SELECTED,))
     if select or any(finding.severity is Severity.FAIL for finding in findings):
         return report
     failures: Failures | None = resolver(Failures | None)
@@ -110,11 +105,6 @@ def diagnose(
         stalled = unexplained_stall(evidence, resolver(Activities | None))
         open_ = [*stalled, *calls_not_kept(graph), *motion(graph), *lost_peers(evidence, failures), *open_]
     return replace(report, undecided=(*report.undecided, *open_))
-
-
-def _nobody_looks(report: Report) -> bool:
-    """Whether none of the rules that were asked for is about evidence that somebody tried to collect."""
-    return not (report.undecided or report.ran or report.crashed or any(skip.tried for skip in report.skipped))
 
 
 def outcomes_about(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from ddpdoctor import engine
-from ddpdoctor.engine import NOT_SELECTED, Check, all_rules, diagnose
+from ddpdoctor.engine import Check, all_rules, diagnose
 from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, Where, group_ranks
@@ -201,11 +201,3 @@ def test_only_rules_about_a_kind_are_asked_about_a_part(monkeypatch: pytest.Monk
     monkeypatch.setattr(engine, "all_checks", lambda: checks)
     asked = [each.rule.code for each in engine.outcomes_about(Pulse, two_ranks(60))]
     assert asked == ["DDP102"]
-
-
-def test_a_selection_of_which_nothing_looks_at_the_evidence_is_said_to_be_one() -> None:
-    """`lint --select DDP305`: without a sentence "undecided (0 checks ran)" tells nobody why."""
-    report = diagnose(Evidence(), select=["DDP305"])
-    assert report.undecided == (NOT_SELECTED,)
-    tried = Evidence(missing=(Missing(kind="Limits", reason="/proc is not mounted"),))
-    assert not diagnose(tried, select=["DDP184"]).undecided

@@ -125,10 +125,18 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
 
 def _show(linted: Linted, options: ReportOptions) -> None:
     from ddpdoctor import case
-    from ddpdoctor.cli.report_output import formatted, show_formatted, summarise, with_command, with_excerpts
+    from ddpdoctor.cli.report_output import (
+        formatted,
+        show_formatted,
+        summarise,
+        with_command,
+        with_excerpts,
+        with_reason,
+    )
     from ddpdoctor.cli.terminal import screen
     from ddpdoctor.render import lines
 
+    linted = replace(linted, report=with_reason(linted.report))
     plain = options.format is Format.TEXT
     shown = with_command(linted.evidence, options)
     if options.format is Format.HTML:

@@ -17,13 +17,16 @@ from ddpdoctor import __version__, case
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions
-from ddpdoctor.engine import diagnose
+from ddpdoctor.engine import all_rules, diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Measure, Report
 from ddpdoctor.secrets import redact_text
 
+NOT_SELECTED = (
+    "no selected check looks at what was read. Next: change --select or --ignore; `ddpdoctor checks` lists all checks"
+)
 SUMMARY_CHARACTERS = 500_000  # GitHub takes 1 MiB a step, and several commands may share a step
 
 
@@ -90,11 +93,20 @@ def with_excerpts(evidence: Evidence, report: Report) -> Evidence:
     return replace(evidence, job=(*others, SourceCode(places=(*known.places, *more.places))))
 
 
+def with_reason(report: Report) -> Report:
+    """`report`, which says so where no rule that was selected looks at anything that was read."""
+    looked = report.undecided or report.ran or report.crashed or any(skip.tried for skip in report.skipped)
+    if looked or len(report.outcomes) == len(all_rules()):
+        return report
+    return replace(report, undecided=(NOT_SELECTED,))
+
+
 def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: Sequence[tuple[str, str]] = ()) -> int:
     """Write the report to stdout and to `--output`; returns the exit code.
 
     The terminal comes first: a disk that is full must not cost the verdict.
     """
+    report = with_reason(report)
     if options.output is not None:
         output.show(text(report, options), colored=True)
         case.write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts), private=True)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.cli.report_output import NOT_SELECTED, with_reason
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.model import Ran
 from ddpdoctor.source import shell
+from ddpdoctor.workflows.lint import joined
 from tests.training_programs import GOOD
 
 SICK = """#!/bin/bash
@@ -165,3 +171,12 @@ def test_a_baseline_is_not_written_to_a_directory(tmp_path: Path, capsys: pytest
     (tmp_path / "train.py").write_text("import torch\n")
     assert cli.run(["lint", "--write-baseline", str(tmp_path), str(tmp_path / "train.py")]) == 2
     assert f"--write-baseline {tmp_path} is a directory" in capsys.readouterr().err
+
+
+def test_a_selection_is_not_said_to_be_empty_where_another_part_of_smoke_looks() -> None:
+    """`smoke --path SRC --select DDP711`: its own stages have nothing to look at, and `lint` has."""
+    stages = diagnose(Evidence(), select=["DDP711"])
+    linted = replace(stages, outcomes=tuple(Ran(outcome.rule, ()) for outcome in stages.outcomes))
+    assert with_reason(stages).undecided == (NOT_SELECTED,)
+    assert not with_reason(joined(stages, linted)).undecided
+    assert not with_reason(diagnose(Evidence())).undecided
