@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
-from ddpdoctor.cli.local_ranks import ranks_here
+from ddpdoctor.cli.local_ranks import NprocOption, ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.places_to_write import check_places
 from ddpdoctor.cli.shared_exit_code import ends_alike
@@ -67,10 +67,7 @@ def register(app: typer.App) -> None:
 @reports
 @ends_alike
 def allreduce_bench(
-    nproc: Annotated[
-        Optional[int],  # noqa: UP045 - a default of None on Python 3.10
-        typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
-    ] = None,
+    nproc: NprocOption = None,
     collective: Annotated[
         Collective, typer.Option("--collective", help="Collective to measure.")
     ] = Collective.ALL_REDUCE,

@@ -7,13 +7,7 @@ from typing import Annotated
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
-
-
-class ListFormat(typer.Choice):
-    """How the catalogue is listed."""
-
-    TEXT = "text"
-    JSON = "json"
+from ddpdoctor.cli.options import ListFormat
 
 
 def register(app: typer.App) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
+from ddpdoctor.cli.options import ListFormat
 from ddpdoctor.errors import UsageError
 from ddpdoctor.quoting import quoted
 from ddpdoctor.source.pyproject import TABLE
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ddpdoctor.cli.project_file import Command, Group
-
-
-class ListFormat(typer.Choice):
-    """How the values are listed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.App) -> None:

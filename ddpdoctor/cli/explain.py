@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
+from ddpdoctor.cli.options import ListFormat
 from ddpdoctor.errors import UndecidedError, UsageError
 
 if TYPE_CHECKING:
@@ -21,13 +22,6 @@ STDIN = "-"
 MAX_STDIN_BYTES = 64 << 20  # more than anybody pastes; a log of any size is given as a file
 _LIKE_A_CODE = re.compile(r"ddp\d*", re.IGNORECASE)
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err"}
-
-
-class ExplainFormat(typer.Choice):
-    """How the answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.App) -> None:
@@ -42,9 +36,7 @@ def explain(
         Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
         typer.Argument(metavar="CODE|TEXT|FILE|-", help="A code or name, a text or symptom, a log, or - for stdin."),
     ] = None,
-    format_: Annotated[
-        ExplainFormat, typer.Option("--format", "-f", help="Format of the answer.")
-    ] = ExplainFormat.TEXT,
+    format_: Annotated[ListFormat, typer.Option("--format", "-f", help="Format of the answer.")] = ListFormat.TEXT,
     index: Annotated[bool, typer.Option("--index", help="Print all symptoms and error texts, as markdown.")] = False,
 ) -> None:
     """Show what a finding means, or which findings a text can mean, the most likely first.
@@ -94,12 +86,12 @@ def _is_code_or_name(word: str) -> bool:
     return "-" in word.strip("-") and bool(difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.8))
 
 
-def _show_page(word: str, format_: ExplainFormat) -> None:
+def _show_page(word: str, format_: ListFormat) -> None:
     from ddpdoctor.cli.rule_selection import find_rule
 
     rule = find_rule(word)
     page = page_of(rule.code)
-    if format_ is ExplainFormat.JSON:
+    if format_ is ListFormat.JSON:
         from ddpdoctor.render.explanation import page_as_json
 
         output.show(page_as_json(rule, page))
@@ -150,10 +142,10 @@ def _reads_like_a_path(word: str) -> bool:
     return word.split() == [word] and (suffix in LOG_SUFFIXES or ("/" in word and suffix[1:].isalnum()))
 
 
-def _show_matches(asked: str, matches: Sequence[Match], format_: ExplainFormat) -> None:
+def _show_matches(asked: str, matches: Sequence[Match], format_: ListFormat) -> None:
     from ddpdoctor.render.explanation import as_json, as_text
 
-    if format_ is ExplainFormat.JSON:
+    if format_ is ListFormat.JSON:
         output.show(as_json(asked, matches))
         if not matches:
             raise typer.Exit(UndecidedError.exit_code)

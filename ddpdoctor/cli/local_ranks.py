@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated, Optional
 
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 
+NprocOption = Annotated[
+    Optional[int],  # noqa: UP045 - a default of None on Python 3.10
+    typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
+]
 CROWDED = 8
 """So many ranks per usable core, and more, are announced: they take long even to import torch."""
 

@@ -29,6 +29,13 @@ class Format(typer.Choice):
     CONCISE = "concise"
 
 
+class ListFormat(typer.Choice):
+    """How something is written that is no report: a catalogue, a list of values, a page."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class FailOn(typer.Choice):
     """The least severe finding that makes a command exit with 1."""
 

@@ -11,7 +11,7 @@ from typing_extensions import assert_never
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
-from ddpdoctor.cli.local_ranks import ranks_here
+from ddpdoctor.cli.local_ranks import NprocOption, ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.places_to_write import check_places
 from ddpdoctor.cli.shared_exit_code import ends_alike
@@ -36,10 +36,7 @@ def register(app: typer.App) -> None:
 @ends_alike
 def train(
     context: typer.Context,
-    nproc: Annotated[
-        Optional[int],  # noqa: UP045 - a default of None on Python 3.10
-        typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
-    ] = None,
+    nproc: NprocOption = None,
     inject: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--inject", metavar="CODE", help="Run the job with this fault injected, such as DDP305."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 from ddpdoctor.checkpoints.detect import is_checkpoint, is_python_script
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
-from ddpdoctor.cli.local_ranks import ranks_here
+from ddpdoctor.cli.local_ranks import NprocOption, ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.places_to_write import check_places
 from ddpdoctor.cli.shared_exit_code import ends_alike
@@ -50,10 +50,7 @@ def verify_sync(
             help="A training script and its options, which come last; or checkpoints of its ranks.",
         ),
     ] = None,
-    nproc: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
-    ] = None,
+    nproc: NprocOption = None,
     own_ranks: Annotated[
         bool,
         typer.Option(
