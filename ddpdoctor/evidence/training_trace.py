@@ -476,6 +476,8 @@ class Track:
     """How many steps the rank made; None where its trace ends early."""
     forwards_made: int | None = None
     """How many wrapped forwards it made; None where its trace ends early."""
+    never_probed: bool = False
+    """Whether a probe batch was asked for, and no forward came before which it could run."""
     interval: int = 1
     """Every how many steps it looked last."""
 

@@ -267,6 +267,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         probes=tuple(map(_probe, _of(trace.Probe, records))),
         steps_made=end.steps if end is not None else None,
         forwards_made=end.forwards if end is not None else None,
+        never_probed=end is not None and end.never_probed,
         interval=end.interval if end is not None else 1,
     )
 

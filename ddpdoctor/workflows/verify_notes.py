@@ -71,6 +71,14 @@ def not_made_again(tracks: Sequence[Track]) -> tuple[str, ...]:
     return tuple(f"optimizer steps could not be made again: {why}" for why in sorted(refused))
 
 
+def not_probed(tracks: Sequence[Track]) -> tuple[str, ...]:
+    """A note where the job trained and a probe batch that was asked for ran on no rank."""
+    if not tracks or not all(track.never_probed and track.steps_made for track in tracks):
+        return ()
+    runs = "it runs before a forward of a model that DistributedDataParallel wraps, unless that forward is compiled"
+    return (f"no probe batch ran, although --probe-every was given: {runs}",)
+
+
 def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str, ...]:
     """That the script was ended for its silence, here or on the other ranks whose files came with theirs (`3-stalled`)."""
     names = [file.name for file in directory.glob(f"*{STALLED}")]

@@ -37,6 +37,7 @@ from ddpdoctor.workflows.verify_notes import (
     how_it_ended,
     not_comparable,
     not_made_again,
+    not_probed,
     not_written,
     stood_still,
     without_a_final_record,
@@ -264,6 +265,7 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
     notes += averages(tracks)
     notes += not_comparable(tracks)
     notes += not_made_again(tracks)
+    notes += not_probed(tracks)
     return notes
 
 

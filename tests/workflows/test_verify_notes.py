@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.workflows.verify_notes import (
     how_it_ended,
+    not_probed,
     not_written,
     stood_still,
     without_a_final_record,
@@ -75,3 +77,13 @@ def test_ranks_whose_script_was_ended_for_its_silence_are_named(tmp_path: Path) 
     (tmp_path / "stalled").touch()
     (said,) = stood_still(script, tmp_path, 600)
     assert said.startswith("train.py recorded nothing for 600 s")
+
+
+def test_a_probe_that_ran_nowhere_is_told() -> None:
+    """FSDP2 wraps no model in DistributedDataParallel."""
+    never = Track(method="xxh3", every=1, steps_made=4, never_probed=True)
+    (note,) = not_probed([never, never])
+    assert note.startswith("no probe batch ran, although --probe-every was given")
+    assert not_probed([never, replace(never, never_probed=False)]) == ()
+    assert not_probed([replace(never, steps_made=0)]) == ()
+    assert not_probed([]) == ()

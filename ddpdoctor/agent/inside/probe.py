@@ -80,6 +80,11 @@ class ProbeLog:
         )
 
     @property
+    def never_ran(self) -> bool:
+        """Whether it was asked for, and no module came."""
+        return bool(self.every) and self._module is None
+
+    @property
     def is_running(self) -> bool:
         """Whether the forward that is going on is the probe's."""
         return self._runs

@@ -474,7 +474,8 @@ class StepTracker:
         if not self.averaging.count:
             with self._budget:
                 self._state.write_last(self.settings.optimizers, self._counts)
-        self._trace.write(End(self._counts.steps, self._counts.forwards, self._budget.interval))
+        counts = self._counts
+        self._trace.write(End(counts.steps, counts.forwards, self._budget.interval, self._probe.never_ran))
 
     def _begin_window(self, *, same_gradients: bool = False) -> None:
         """Open a window where none is; with `same_gradients` for another optimizer's step after the same backward."""

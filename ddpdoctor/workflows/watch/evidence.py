@@ -46,7 +46,7 @@ from ddpdoctor.ranks.rank_exits import (
 from ddpdoctor.ranks.snapshot import Target, examine, targets_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
-from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again
+from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again, not_probed
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
 Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining
@@ -203,6 +203,7 @@ class JobEvidence:
                 *averages(followed),
                 *not_comparable(followed),
                 *not_made_again(followed),
+                *not_probed(followed),
             ),
             about_job=True,
         )

@@ -597,6 +597,8 @@ class End(NamedTuple):
     """The number of forwards through a wrapper."""
     interval: int
     """Every how many steps it looked in the end."""
+    never_probed: bool = False
+    """Whether a probe batch was asked for, and no forward came before which it could run."""
 
 
 TraceRecord: TypeAlias = (
