@@ -215,6 +215,11 @@ def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track
     if received is not None:
         yield received
         return
+    if before is not None and (lost := _lost(seen)) and lost == _lost(before):
+        non_finite = _non_finite(seen, tracks)
+        if non_finite is not None and non_finite.ranks == lost:
+            yield non_finite
+            return
     overflows = {
         rank: one for rank in seen for one in tracks[rank].overflows if one.forwards == seen[rank].forwards
     }  # fmt: skip
@@ -222,6 +227,13 @@ def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track
         yield left_out_by_scaler(
             overflows, step, sides_of({rank: one.following for rank, one in seen.items()}), step + 1
         )
+
+
+def _lost(seen: ByRank) -> tuple[int, ...]:
+    """The ranks whose loss was NaN in a step that was left out on all ranks: no scale is too large for that."""
+    if not all(one.left_out for one in seen.values()):
+        return ()
+    return tuple(sorted(rank for rank, one in seen.items() if one.loss is not None and math.isnan(one.loss)))
 
 
 def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -81,6 +82,29 @@ def test_scalers_that_leave_a_step_out_together_are_no_finding() -> None:
         return {"step": step - 1 if step > 1 else step, "scale": 1024.0}
 
     assert found(make, overflows=[(left_out,)] * 3) == []
+
+
+def losing(*losses: float) -> Evidence:
+    """Ranks whose GradScaler leaves out each of these steps; rank 1 has these losses."""
+
+    def make(rank: int, step: int) -> dict[str, Any]:
+        return {"step": 0, "scale": 8.0, "left_out": True, "loss": losses[step] if rank == 1 else 2.5}
+
+    evidence = job_of(make, steps=len(losses))
+    return replace(
+        evidence,
+        ranks=tuple(
+            replace(one, facts=tuple(replace(track, steps=(), left_out=track.steps) for track in one.facts))
+            for one in evidence.ranks
+        ),
+    )
+
+
+def test_a_loss_that_is_nan_again_and_again_is_told_although_the_scaler_leaves_these_steps_out() -> None:
+    (said,) = diagnose(losing(2.5, math.nan, math.nan, math.nan)).findings
+    assert (said.code, said.ranks, said.where[0].line) == ("DDP517", (1,), 6)
+    assert diagnose(losing(2.5, math.nan, 2.5, math.nan)).findings == ()  # each of them the scaler takes care of
+    assert diagnose(losing(math.inf, math.inf, math.inf)).findings == ()  # its scale was too large
 
 
 def test_a_scale_of_ones_own_is_a_setting() -> None:
