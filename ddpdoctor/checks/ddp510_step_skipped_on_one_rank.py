@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from typing_extensions import assert_never
 
+from ddpdoctor.analysis.collectives.callsites import rank_test, spoken
 from ddpdoctor.analysis.replicas.divergence import Divergences, SkipCause, StepSkipped
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
@@ -30,7 +32,7 @@ SCALER_REMEDY = (
 )
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, code: SourceCode | None = None) -> Iterator[Finding]:
     """The first step at which the ranks are out of line."""
     for found in divergences.of(StepSkipped):
         skipped = f"{group_ranks(found.ranks)} skipped step {found.step} of {divergences.steps}"
@@ -41,10 +43,18 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             found,
             f"{skipped}: {_how(found)}{doubt}",
             cause=found.cause.value,
-            note="the next optimizer step",
+            note=_note(found, code),
             remedy=SCALER_REMEDY if found.cause is SkipCause.FOUND_INF else None,
             numbers={"seen": found.seen, **scale},
         )
+
+
+def _note(found: StepSkipped, code: SourceCode | None) -> str:
+    """What the lines are: the next step of the ranks that skipped one, or else the step that only the others make."""
+    others_alone = bool(found.lines) and {*found.lines}.isdisjoint(found.ranks)
+    test = rank_test(tuple(dict.fromkeys(found.lines.values())), code)
+    under = f", {spoken(test[0], test[1].file)}" if test is not None else ""
+    return f"{'the' if others_alone else 'the next'} optimizer step{under}"
 
 
 def _how(found: StepSkipped) -> str:

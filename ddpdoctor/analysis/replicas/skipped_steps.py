@@ -86,9 +86,12 @@ def skipped_in_all(tracks: Mapping[int, Track], found: list[Divergence]) -> Iter
             yield first
             return
         decided, sides = vote(made), sides_of(made)
+        others = {
+            rank: track.steps[0] for rank, track in tracks.items() if track.steps and rank not in decided.minority
+        }
         yield StepSkipped(
             step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides, cause=SkipCause.STEPS,
-            seen=max(made.values()),
+            seen=max(made.values()), lines=lines_at(others),
         )  # fmt: skip
 
 
