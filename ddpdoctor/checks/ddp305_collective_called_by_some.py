@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
+from ddpdoctor.analysis.collectives import error_desync
 from ddpdoctor.analysis.collectives.callsites import Relation, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
+from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
@@ -73,6 +75,7 @@ def check(
     ended_peers: EndedPeers | None = None,
     unreduced: UnreducedSteps | None = None,
     guarded: GuardedCalls | None = None,
+    at_the_end: ErrorDesync | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
@@ -84,7 +87,10 @@ def check(
         if desyncs is None and ended_peers is not None and ended_peers.test is not None:
             yield _by_ends(ended_peers, *ended_peers.test)
             return
-        yield from _by_stacks(stack_desync, recorded=desyncs is not None)
+        if desyncs is None and stack_desync is None and at_the_end is not None:
+            yield from _by_stacks(at_the_end.found, (error_desync.HOW_IT_IS_KNOWN,))
+            return
+        yield from _by_stacks(stack_desync, () if desyncs is not None else (HOW_IT_IS_KNOWN,))
         return
     if desyncs.found and iterations is not None and iterations.accumulation is not None:
         return  # the gradients of some ranks were not reduced: DDP316
@@ -308,7 +314,7 @@ def _by_ends(ended: EndedPeers, condition: Condition, frame: Frame) -> Finding:
     )
 
 
-def _by_stacks(stack_desync: StackDesync | None, *, recorded: bool) -> Iterator[Finding]:
+def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iterator[Finding]:
     if stack_desync is None:
         raise SkipCheck("no flight-recorder dump, and the stacks do not show ranks in different collectives")
     if stack_desync.cause in (Cause.EXTRA, Cause.MISSING) and not stack_desync.makes_a_group:
@@ -320,7 +326,7 @@ def _by_stacks(stack_desync: StackDesync | None, *, recorded: bool) -> Iterator[
                 *framework_requests.where(stack_desync.request, stack_desync.culprits),
                 *stack_desync.where("" if stack_desync.request is not None else note),
             ],
-            details=() if recorded else (HOW_IT_IS_KNOWN,),
+            details=details,
         )
 
 

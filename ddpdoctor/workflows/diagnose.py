@@ -308,7 +308,9 @@ def _source(evidence: Evidence) -> tuple[SourceCode, ...]:
         return ()
     records = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, FlightRecord)]
     distinct = {id(record.frames): record.frames for record in records}
-    source = source_of({frame for frames in distinct.values() for frame in frames})
+    ends = [fact.error for facts in evidence.ranks for fact in facts.facts if isinstance(fact, RankExit)]
+    raised = {frame for error in ends if error is not None for frame in error.stack}
+    source = source_of({frame for frames in distinct.values() for frame in frames} | raised)
     return (source,) if source is not None else ()
 
 

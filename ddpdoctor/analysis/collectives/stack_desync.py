@@ -32,7 +32,7 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 # ranks that stand so have come to one point of the program by different ways
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
-_MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
+MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
 # out of these a rank may come while another still waits: who is past them may have called them
 _LETS_OUT = re.compile(r"(?:broadcast|gather|reduce|scatter)(?:_object|_object_list|_multigpu)?$")
 _BEHIND_CALLS = frozenset({Activity.COLLECTIVE, Activity.DEVICE})
@@ -244,7 +244,7 @@ def _parted(
 
 
 def _meets_all(call: FirstCall) -> bool:
-    return bool(_MEETS_ALL.search(call.op))
+    return bool(MEETS_ALL.search(call.op))
 
 
 def _with_the_loop_inside(
@@ -352,14 +352,14 @@ def _have_one_root(ranks: Sequence[int], roots: PerRank[GivenRoot] | None) -> bo
 
 def _holds_all(activity: RankActivity) -> bool:
     """Whether no rank can have come through the call that this one waits in."""
-    return activity.operation == BACKWARD or bool(_MEETS_ALL.search(activity.operation))
+    return activity.operation == BACKWARD or bool(MEETS_ALL.search(activity.operation))
 
 
 def _in_two_branches(comparison: Comparison, one: RankActivity, other: RankActivity) -> bool:
     """Whether a test of the rank sent both to calls that differ, and that no rank can have come through alone."""
     condition = comparison.condition
     parted = comparison.relation is Relation.BRANCHES and condition is not None and tells_ranks_apart(condition)
-    meet = all(_MEETS_ALL.search(activity.operation) for activity in (one, other))
+    meet = all(MEETS_ALL.search(activity.operation) for activity in (one, other))
     return parted and meet and one.operation != other.operation
 
 
@@ -371,7 +371,7 @@ def _may_have_groups(frames: Sequence[Frame], code: SourceCode | None) -> bool:
 
 def _decides(condition: Condition, under: RankActivity) -> bool:
     """Whether the ranks that are not under `condition` cannot have been there before, and gone on."""
-    return tells_ranks_apart(condition) or bool(_MEETS_ALL.search(under.operation))
+    return tells_ranks_apart(condition) or bool(MEETS_ALL.search(under.operation))
 
 
 def _wait(activities: Sequence[RankActivity]) -> str:
