@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity
+from ddpdoctor.evidence import PerRank, noun_of
+from ddpdoctor.evidence.ranks import MissingGradients
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 
 def _is_no_static_graph(text: str) -> bool:
@@ -21,7 +25,7 @@ RULE = Rule(
     shown_by="the message lists parameters without a gradient; find_unused_parameters=True makes it go away",
     remedy="let every parameter take part in every loss, or freeze it before wrapping; where it depends on the data, wrap with "
     "find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO adds the names",
-    explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    explains=("DDP301", "DDP302", "DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(
             regex=r"Expected to have finished reduction in the prior iteration before starting a new one|parameters that "
@@ -36,9 +40,20 @@ _NAMES = re.compile(r"Parameters which did not receive grad for rank \d+: (?P<na
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+: (?P<indices>[\d ]+)")
 
 
-def check(failures: Failures) -> Iterator[Finding]:
-    """The ranks, and the parameters that had no gradient: by name where the message has them, else by index."""
-    found = failures.of("DDP404")
+def check(
+    failures: Failures | None,
+    gradients: PerRank[MissingGradients] | None = None,
+    activities: Activities | None = None,
+) -> Iterator[Finding]:
+    """The ranks, and the parameters that had no gradient: by name where the message has them, else by index.
+
+    Of a job that stands still: those that ranks past their backward have no gradient of, while their peers wait in it for them.
+    """
+    if failures is None and (gradients is None or activities is None):
+        raise SkipCheck(f"no {noun_of(MissingGradients.__name__)} in the evidence, and no exit status of any rank")
+    found = failures.of("DDP404") if failures is not None else ()
+    if not found and gradients is not None and activities is not None:
+        yield from _by_gradients({entry.rank: entry.value for entry in gradients}, activities)
     if not found:
         return
     by_parameters: dict[tuple[str, ...], list[Failure]] = {}
@@ -53,6 +68,41 @@ def check(failures: Failures) -> Iterator[Finding]:
         ranks=ranks,
         where=[where for failure in found for where in failure.where("begins the next step here")],
         parameters={"+".join(map(str, unique_ranks(group))): [*names] for names, group in by_parameters.items()},
+    )
+
+
+def _by_gradients(gradients: Mapping[int, MissingGradients], activities: Activities) -> Iterator[Finding]:
+    """Ranks past their backward without gradients that all the others have, which wait in theirs."""
+    waiting = [one for one in activities.each if one.operation == BACKWARD]
+    past = [one for one in activities.each if one.kind is Activity.COLLECTIVE and one not in waiting]
+    here = {name for one in waiting if one.rank in gradients for name in gradients[one.rank].names}
+    answered = all(one.rank in gradients for one in waiting)
+    lacks = {
+        one.rank: tuple(name for name in gradients[one.rank].names if name not in here)
+        for one in past
+        if one.rank in gradients
+    }
+    if not waiting or not past or not answered or len(waiting) + len(past) < len(activities.each):
+        return
+    if not all(lacks.get(one.rank) for one in past):
+        return
+    by_parameters: dict[tuple[str, ...], list[int]] = {}
+    for rank, names in lacks.items():
+        by_parameters.setdefault(names, []).append(rank)
+    said = " and ".join(
+        f"{group_ranks(ranks)}: {_spoken(names)} received no gradient" for names, ranks in by_parameters.items()
+    )
+    others = [one.rank for one in waiting]
+    yield RULE.finding(
+        f"{said} in the last backward, and {group_ranks(others)} {'waits' if len(others) == 1 else 'wait'} in it for "
+        "their reduction",
+        ranks=[*lacks],
+        where=[
+            Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
+            for one in (*past, *waiting)
+            if one.place is not None
+        ],
+        parameters={"+".join(map(str, ranks)): [*names] for names, ranks in by_parameters.items()},
     )
 
 

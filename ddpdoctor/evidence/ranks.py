@@ -245,7 +245,18 @@ class EndRequest:
     """When it arrived, in seconds since the epoch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingGradients:
+    """Parameters of a rank's wrapped models without a gradient, where others of their model have one, as the job stood still."""
+
+    names: tuple[str, ...]
+    """Their names; of many the first ones."""
+    total: int
+    """How many there are."""
+
+
 KINDS = {
+    MissingGradients: "parameters without a gradient",
     RankExit: "exit status",
     ThreadErrors: "exceptions of threads",
     StepCount: "step count",

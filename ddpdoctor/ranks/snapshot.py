@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from ddpdoctor.agent.inside.recorder_socket import THREAD
+from ddpdoctor.agent.inside.recorder_socket import MISSING_GRADIENTS, THREAD
+from ddpdoctor.agent.inside.schema.missing_gradients import MissingGradients as MissingGradientsAnswer
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.ranks import MissingGradients
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks, Thread
 from ddpdoctor.host import connections, processes
@@ -21,6 +23,7 @@ from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent, ask_worker_server
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.ranks.json_records import read_json
 from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
 from ddpdoctor.ranks.threads_at_work import Use, at_work, uses_of
 
@@ -57,6 +60,7 @@ def examine(
                 missing.append(Missing(kind=kind.__name__, rank=target.rank, reason=said))
             else:
                 found.append(said)
+        found += _gradients(look.dump)
         facts.append(RankFacts(rank=target.rank, host=host, facts=tuple(found)))
     return tuple(facts), tuple(missing)
 
@@ -77,6 +81,7 @@ class _Dump:
     data: bytes
     taken_at: float
     interpreter_answered: bool
+    missing_gradients: bytes = b""
 
 
 def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
@@ -141,9 +146,11 @@ def _dump(agent: RankProcess | None, *, stopped: bool) -> _Dump | str:
     if stopped:
         return "the process is stopped and does not answer"
     try:
-        return _Dump(
-            ask_agent(agent.file("ask"), deadline_seconds=ANSWER_SECONDS, owner=agent.owner), time.time(), True
+        data, taken_at = (
+            ask_agent(agent.file("ask"), deadline_seconds=ANSWER_SECONDS, owner=agent.owner),
+            time.time(),
         )
+        return _Dump(data, taken_at, True, _missing_gradients(agent))
     except NoAnswer as no_answer:
         reason = str(no_answer)
     try:
@@ -153,6 +160,19 @@ def _dump(agent: RankProcess | None, *, stopped: bool) -> _Dump | str:
         return _Dump(data, time.time(), False)
     except NoAnswer as no_answer:
         return f"the agent: {reason}; the worker server: {no_answer}"
+
+
+def _missing_gradients(agent: RankProcess) -> bytes:
+    """What the agent says of parameters without a gradient; nothing where it is of a version that is not asked for them."""
+    try:
+        return ask_agent(agent.file("ask"), MISSING_GRADIENTS, deadline_seconds=ANSWER_SECONDS, owner=agent.owner)
+    except NoAnswer:
+        return b""
+
+
+def _gradients(dump: _Dump | str) -> tuple[MissingGradients, ...]:
+    found = read_json(MissingGradientsAnswer, dump.missing_gradients) if not isinstance(dump, str) else None
+    return (MissingGradients(names=found.names, total=found.total),) if found is not None else ()
 
 
 def _record(dump: _Dump | str) -> FlightRecord | str:

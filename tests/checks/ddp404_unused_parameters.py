@@ -1,6 +1,9 @@
 """DDP's own words about parameters without a gradient, by index and by name."""
 
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.ranks import MissingGradients
 from tests.checks import Sick
+from tests.hangs import IN_BACKWARD, TORCH, hang, rank, stack
 from tests.rank_ends import FINE, LOST_PEER, ended, raised
 
 FINISHED = (
@@ -9,7 +12,38 @@ FINISHED = (
 BY_INDEX = f"{FINISHED}\nParameter indices which did not receive grad for rank 1: 2 3\n In addition, you can set ..."
 BY_NAME = f"{FINISHED}\nParameters which did not receive grad for rank 0: b.weight, b.bias\nParameter indices ..."
 
+DDP = f"{TORCH}/nn/parallel/distributed.py"
+NEXT_FORWARD = stack((DDP, 1530, "_pre_forward"), (DDP, 1632, "forward"), user=(60, "train_step"))
+
+
+def lacks(*names: str) -> MissingGradients:
+    """What the agent of a rank says of parameters without a gradient."""
+    return MissingGradients(names=names, total=len(names))
+
+
+def stands(*gradients: MissingGradients | None) -> Evidence:
+    """Rank 1 has come to its next forward, and the others wait in the backward before it."""
+    return hang(
+        *(
+            (*rank(NEXT_FORWARD if number == 1 else IN_BACKWARD), *([lacking] if lacking is not None else ()))
+            for number, lacking in enumerate(gradients)
+        )
+    )
+
+
 SICK = (
+    Sick(  # Lightning: the forward of rank 1 waits for buffers before DDP can say what it lacks
+        evidence=stands(lacks(), lacks("extra.weight", "extra.bias"), lacks()),
+        says="rank 1: parameters extra.weight, extra.bias received no gradient in the last backward, and ranks 0,2 wait in it "
+        "for their reduction",
+        ranks=(1,),
+        where=(
+            "rank 1 /job/train.py:60 train_step",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"parameters": {"1": ["extra.weight", "extra.bias"]}},
+    ),
     Sick(
         evidence=ended(LOST_PEER, raised(BY_INDEX), LOST_PEER),
         says="rank 1: parameters #2, #3 received no gradient in the previous step",

@@ -12,6 +12,7 @@ from .by_identity import ByIdentity
 from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
+from .missing_gradients import note_model
 from .schema.call_ring import NO_SEQ
 from .signal_errors import pass_on
 from .training_loop import Draw, TrainingLoop
@@ -59,6 +60,8 @@ def _note_wraps(log: CallLog) -> None:
                     dtypes = (str(one.dtype).rpartition(".")[2] for one in given["module"].parameters())
                     log.wraps(dtypes, log.place(1))
         build(self, *args, **kwargs)
+        with log.rank.giving_up("noting a wrapped model"):
+            note_model(self)
 
     show_as(noted, build)
     DistributedDataParallel.__init__ = functools.wraps(build)(noted)  # type: ignore[method-assign]

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from .freed_memory import return_freed_memory
+from .missing_gradients import missing_gradients
 from .rank_process import Rank
 from .signal_errors import job_keeps, pass_on
 from .worker_server import SUN_PATH_BYTES
@@ -25,6 +26,7 @@ from .worker_server import SUN_PATH_BYTES
 RECORDER = b"recorder\n"
 CALLS = b"calls\n"  # without their stacks
 STATUS = b"status\n"  # of each process group, without its calls: it takes 0.1 ms
+MISSING_GRADIENTS = b"gradients\n"  # the parameters that have none
 _ASKED = {RECORDER: (True, True), CALLS: (True, False), STATUS: (False, False)}  # collectives, stacks
 THREAD = "ddpdoctor"
 ACCEPT_AGAIN_SECONDS = 1.0
@@ -59,6 +61,8 @@ def _serve(server: socket.socket) -> None:
             if asked in _ASKED:
                 collectives, stacks = _ASKED[asked]
                 connection.sendall(recorder_pickle(collectives=collectives, stacks=stacks))
+            elif asked == MISSING_GRADIENTS:
+                connection.sendall(missing_gradients())
         if collectives:  # who asked has its answer by now
             with job_keeps(Exception):
                 return_freed_memory()  # 10 MB, which the allocator would keep for this thread

@@ -21,7 +21,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState, Stall
-from ddpdoctor.evidence.ranks import CollectiveCalls, EndRequest, JobSize, RankExit
+from ddpdoctor.evidence.ranks import CollectiveCalls, EndRequest, JobSize, MissingGradients, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.stacks import Stacks
@@ -49,7 +49,7 @@ from ddpdoctor.source.env_overwrites import overwrites_of
 from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again, not_probed
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
-Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining
+Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining | MissingGradients
 
 LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 
@@ -159,7 +159,7 @@ class JobEvidence:
         recorded = any(len(fact) for found in looked.values() for fact in found.facts if isinstance(fact, FlightRecord))
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
-            seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord | Joining))
+            seen = tuple(fact for fact in seen if isinstance(fact, Seen))
             call_log = agent.call_log()
             if not interrupted:
                 at_end = agent.rank in exits and exits[agent.rank].exit_code == 0

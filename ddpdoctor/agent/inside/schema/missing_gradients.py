@@ -1,0 +1,14 @@
+"""What the agent's thread answers where it is asked for parameters without a gradient: one `MissingGradients`, as JSON."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class MissingGradients(NamedTuple):
+    """Parameters of wrapped models that have no gradient while others of their model have one."""
+
+    names: tuple[str, ...]
+    """Their names; of a large model the first ones."""
+    total: int
+    """How many there are."""

@@ -1,0 +1,11 @@
+"""Parameters without a gradient accuse a rank only where its peers have told that they have all of theirs."""
+
+from ddpdoctor.engine import diagnose
+from tests.checks.ddp404_unused_parameters import lacks, stands
+
+
+def test_parameters_that_all_ranks_lack_or_of_which_a_rank_does_not_tell_are_not_reported() -> None:
+    """A parameter that no loss uses, and a peer whose agent did not answer."""
+    own = lacks("extra.weight")
+    for evidence in (stands(own, own, own), stands(None, own, lacks()), stands(lacks(), lacks(), lacks())):
+        assert "DDP404" not in {finding.code for finding in diagnose(evidence).findings}
