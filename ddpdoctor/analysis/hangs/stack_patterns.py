@@ -77,6 +77,7 @@ _PLACES = (
 )
 _TELLING = tuple((activity, re.compile(rf"{file}\.py:(?:{functions})$")) for activity, file, functions in _PLACES)
 _IMPORT = re.compile(r"^<frozen importlib\._bootstrap>:_find_and_load$")
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 _EVENT_LOOP = re.compile(r"/asyncio/base_events\.py:_run_once$")
 _EXECUTOR = re.compile(r"/concurrent/futures/thread\.py:_worker$")
 _LOGGING_WRAPPER = "/torch/distributed/c10d_logger.py"  # torch's decorator around functions of torch.distributed
@@ -99,8 +100,16 @@ def told_by_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
 
 
 def imports(frames: Sequence[Frame]) -> bool:
-    """Whether the user's innermost line imports a module that is not the user's own, or no line has run yet."""
-    return any(_IMPORT.search(f"{frame.file}:{frame.function}") for frame in _above(frames))
+    """Whether the user's innermost line imports a module that is not the user's own, or no line has run yet.
+
+    Or whether an installed module is being imported: what its own lines call belongs to the import.
+    """
+    if any(_IMPORT.search(f"{frame.file}:{frame.function}") for frame in _above(frames)):
+        return True
+    loads = (depth for depth, frame in enumerate(frames) if _IMPORT.search(f"{frame.file}:{frame.function}"))
+    within = frames[: next(loads, 0)]
+    module = next((frame for frame in reversed(within) if frame.function == "<module>"), None)
+    return module is not None and _INSTALLED.search(module.file) is not None
 
 
 def _above(frames: Sequence[Frame]) -> Sequence[Frame]:

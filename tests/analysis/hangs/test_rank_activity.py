@@ -76,6 +76,30 @@ def test_a_rank_that_defines_torchs_own_modules_waits_in_no_collective(state: st
     assert activities.each[0].kind is Activity.IMPORTING
 
 
+PACKAGES = "/venv/lib/python3.11/site-packages"
+
+
+def by_import_of(file: str) -> tuple[Frame, ...]:
+    """A rank whose script imports this module, which reads a table of its own meanwhile."""
+    return stack(
+        (f"{PACKAGES}/cycler/__init__.py", 262, "__iter__"),
+        (f"{PACKAGES}/matplotlib/__init__.py", 782, "__setitem__"),
+        (file, 241, "<module>"),
+        ("<frozen importlib._bootstrap>", 241, "_call_with_frames_removed"),
+        ("<frozen importlib._bootstrap>", 1176, "_find_and_load"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "imports"), [(f"{PACKAGES}/matplotlib/style/__init__.py", True), ("/job/pipeline.py", False)]
+)
+def test_what_an_installed_module_does_as_it_is_imported_belongs_to_the_import(file: str, imports: bool) -> None:
+    """Lightning imports matplotlib, which takes seconds; a module of the user's own may train as it is imported."""
+    activities = derived(hang(rank(by_import_of(file), active=True, state="R", cpu_share=0.5), rank()), Activities)
+    assert activities is not None
+    assert (activities.each[0].kind is Activity.IMPORTING) is imports
+
+
 IMPORTS = stack(("<frozen importlib._bootstrap>", 1176, "_find_and_load"))
 
 
