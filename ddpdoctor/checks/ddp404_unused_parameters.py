@@ -9,7 +9,7 @@ from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks,
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity
 from ddpdoctor.evidence import PerRank, noun_of
-from ddpdoctor.evidence.ranks import MissingGradients
+from ddpdoctor.evidence.ranks import MissingGradients, StepCount
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 
@@ -44,6 +44,7 @@ def check(
     failures: Failures | None,
     gradients: PerRank[MissingGradients] | None = None,
     activities: Activities | None = None,
+    steps: PerRank[StepCount] | None = None,
 ) -> Iterator[Finding]:
     """The ranks, and the parameters that had no gradient: by name where the message has them, else by index.
 
@@ -53,7 +54,8 @@ def check(
         raise SkipCheck(f"no {noun_of(MissingGradients.__name__)} in the evidence, and no exit status of any rank")
     found = failures.of("DDP404") if failures is not None else ()
     if not found and gradients is not None and activities is not None:
-        yield from _by_gradients({entry.rank: entry.value for entry in gradients}, activities)
+        made = {entry.rank: entry.value.forwards or 0 for entry in steps or ()}
+        yield from _by_gradients({entry.rank: entry.value for entry in gradients}, activities, made)
     if not found:
         return
     by_parameters: dict[tuple[str, ...], list[Failure]] = {}
@@ -71,8 +73,13 @@ def check(
     )
 
 
-def _by_gradients(gradients: Mapping[int, MissingGradients], activities: Activities) -> Iterator[Finding]:
-    """Ranks past their backward without gradients that all the others have, which wait in theirs."""
+def _by_gradients(
+    gradients: Mapping[int, MissingGradients], activities: Activities, forwards: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Ranks past their backward without gradients that all the others have, which wait in theirs.
+
+    A rank that has made fewer forwards is past an earlier backward, which all have ended: its program took the gradients away.
+    """
     waiting = [one for one in activities.each if one.operation == BACKWARD]
     past = [one for one in activities.each if one.kind is Activity.COLLECTIVE and one not in waiting]
     here = {name for one in waiting if one.rank in gradients for name in gradients[one.rank].names}
@@ -85,6 +92,8 @@ def _by_gradients(gradients: Mapping[int, MissingGradients], activities: Activit
     if not waiting or not past or not answered or len(waiting) + len(past) < len(activities.each):
         return
     if not all(lacks.get(one.rank) for one in past):
+        return
+    if min(forwards.get(one.rank, 0) for one in past) < max(forwards.get(one.rank, 1) for one in waiting):
         return
     by_parameters: dict[tuple[str, ...], list[int]] = {}
     for rank, names in lacks.items():

@@ -1,7 +1,7 @@
 """DDP's own words about parameters without a gradient, by index and by name."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.ranks import MissingGradients
+from ddpdoctor.evidence.ranks import MissingGradients, StepCount
 from tests.checks import Sick
 from tests.hangs import IN_BACKWARD, TORCH, hang, rank, stack
 from tests.rank_ends import FINE, LOST_PEER, ended, raised
@@ -21,11 +21,15 @@ def lacks(*names: str) -> MissingGradients:
     return MissingGradients(names=names, total=len(names))
 
 
-def stands(*gradients: MissingGradients | None) -> Evidence:
-    """Rank 1 has come to its next forward, and the others wait in the backward before it."""
+def stands(*gradients: MissingGradients | None, forwards: int = 8) -> Evidence:
+    """Rank 1 has come to a forward, its eighth if not another one, and the others wait in the backward of their seventh."""
     return hang(
         *(
-            (*rank(NEXT_FORWARD if number == 1 else IN_BACKWARD), *([lacking] if lacking is not None else ()))
+            (
+                *rank(NEXT_FORWARD if number == 1 else IN_BACKWARD),
+                StepCount(forwards=forwards if number == 1 else 7, steps=6),
+                *([lacking] if lacking is not None else ()),
+            )
             for number, lacking in enumerate(gradients)
         )
     )

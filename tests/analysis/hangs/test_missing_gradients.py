@@ -9,3 +9,9 @@ def test_parameters_that_all_ranks_lack_or_of_which_a_rank_does_not_tell_are_not
     own = lacks("extra.weight")
     for evidence in (stands(own, own, own), stands(None, own, lacks()), stands(lacks(), lacks(), lacks())):
         assert "DDP404" not in {finding.code for finding in diagnose(evidence).findings}
+
+
+def test_a_rank_past_an_earlier_backward_has_taken_its_gradients_away() -> None:
+    """DINO sets the gradients of its last layer to None in the first epoch, on every rank after its backward."""
+    evidence = stands(lacks(), lacks("last_layer.weight"), lacks(), forwards=6)
+    assert "DDP404" not in {finding.code for finding in diagnose(evidence).findings}
