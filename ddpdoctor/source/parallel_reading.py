@@ -149,10 +149,12 @@ def _groups(files: Sequence[Path]) -> list[_Group]:
 
 
 def _text(file: str) -> str:
+    """The text of a file; of a notebook with each text of its JSON on lines of its own."""
     try:
-        return read_regular(Path(file)).decode(errors="replace")
+        text = read_regular(Path(file)).decode(errors="replace")
     except OSError:
         return ""
+    return text.replace('"', "\n").replace("\\n", "\n") if file.endswith(".ipynb") else text
 
 
 def _imported(text: str) -> set[str]:

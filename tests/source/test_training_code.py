@@ -348,6 +348,28 @@ def test_parts_of_a_large_tree_are_judged_like_the_whole(tmp_path: Path, monkeyp
     assert sorted(each.root for each in parts.programs) == sorted(each.root for each in alone.programs)
 
 
+def test_a_notebook_is_read_with_the_modules_that_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts as well as whole: what the cells of a notebook give to a function counts beside what scripts give."""
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    program = CALLS_HELPERS.format(imports="import helpers", test="helpers.is_first()", call="helpers.wait()")
+    (tmp_path / "train.py").write_text(program)
+    cell = {"cell_type": "code", "source": ["import os\n", *program.splitlines(keepends=True)]}
+    (tmp_path / "lines.ipynb").write_text(json.dumps({"cells": [cell]}, indent=1))
+    (tmp_path / "text.ipynb").write_text(json.dumps({"cells": [{**cell, "source": "".join(cell["source"])}]}))
+    monkeypatch.setattr(parallel_reading, "FEW", 1)
+    monkeypatch.setattr(parallel_reading, "MOST_BYTES", 1)
+    read: list[list[str]] = []
+
+    def reading(files: list[Path], _judge: None) -> Reading:
+        read.append(sorted(file.name for file in files))
+        return read_files(files)
+
+    monkeypatch.setattr(parallel_reading, "read_files", reading)
+    monkeypatch.setattr(parallel_reading, "PROCESSES", 1 << 20)
+    read_training_code([tmp_path])
+    assert read == [["helpers.py", "lines.ipynb", "text.ipynb", "train.py"]]
+
+
 def test_a_module_that_only_a_dotted_name_leads_to_is_read(tmp_path: Path) -> None:
     """A package that imports its modules by their names as text: `whole.part.wait()` is a function of the program."""
     package = tmp_path / "whole"
