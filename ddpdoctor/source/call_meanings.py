@@ -12,7 +12,7 @@ from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
 from ddpdoctor.source.literals import known_literal
-from ddpdoctor.source.origins import At
+from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.own_samplers import needs_the_epoch
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Scope
@@ -266,6 +266,18 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     assert isinstance(node.func, ast.Attribute)
     name = node.func.attr
     receiver = values.of(node.func.value, at)
+    if receiver and (known := _of_known_object(values, receiver, name)) is not None:
+        return known
+    if name.endswith("_") and isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "grad":
+        return Meaning(f".{name}", None, "change-gradient")
+    does = names.METHODS.get(name, "")
+    if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:
+        return Meaning(f".{name}", None, "collective")
+    return _called_object(values, node, at, Meaning(f".{name}", None, does))
+
+
+def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | None:
+    """What a method is for by the object that has it; None where the object does not tell."""
     for origin in receiver:
         if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
             cls = class_named(values, origin.note)
@@ -283,16 +295,11 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
         return Meaning(f".{name}", None, "collective")
     if "deepspeed" in notes and name in names.OF_DEEPSPEED:
         return Meaning(f".{name}", None, "collective")
-    if name.endswith("_") and isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "grad":
-        return Meaning(f".{name}", None, "change-gradient")
     if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:
         return Meaning(f".{name}", None, "forward")
     if any(origin.kind is Kind.BARE for origin in receiver) and name in _TRAINED:
         return Meaning(f".{name}", None, "forward")
-    does = names.METHODS.get(name, "")
-    if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:
-        return Meaning(f".{name}", None, "collective")
-    return _called_object(values, node, at, Meaning(f".{name}", None, does))
+    return None
 
 
 def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -> Meaning:

@@ -213,6 +213,9 @@ class FunctionFacts:
 
     def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
         """The calls that a call stands for: one for each object of a list, where the ranks put it there."""
+        if call.does and not call.target and isinstance(raw.node.func, ast.Attribute):
+            yield call
+            return
         at = At(scope, raw.order, raw.block)
         found = list(methods_of_each(self.values, raw.node, at)) if call.target or self._is_of_list(raw, at) else []
         functions = [] if call.target or call.does or found else list(functions_of_each(self.values, raw.node, at))

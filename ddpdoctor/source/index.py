@@ -157,9 +157,10 @@ class Index:
 
     def _object(self, scope: Scope, key: str, definition: Definition) -> None:
         value = definition.value
-        if definition.form != "assign" or not isinstance(value, ast.Call) or not dotted(value.func):
+        name = dotted(value.func) if definition.form == "assign" and isinstance(value, ast.Call) else ""
+        if not name:
             return
-        made = self.project.resolve(scope, dotted(value.func))
+        made = self.project.resolve(scope, name)
         if isinstance(made, Scope) and made.is_class and "__call__" in made.functions:
             self.objects.setdefault(id(made), set()).add(key.rpartition(".")[2])
 
