@@ -24,6 +24,8 @@ from ddpdoctor.source.statement_lines import comments_of_manifest, comments_of_s
 from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".pbs", ".lsf")
+NO_SCRIPTS = (".log", ".out", ".err", ".json", ".jsonl", ".csv")
+"""Suffixes of what a job leaves: as a script it would be read without a word, and without a finding."""
 MOST_BYTES = 1 << 17  # the longest of 345 public ones has 18 KB
 LEVELS_UP = 4  # folders above a script from which it may be started
 _UNKNOWN = re.compile(r"[$`«]")
@@ -70,6 +72,8 @@ def read_scripts(files: Iterable[tuple[Path, bool]]) -> ReadScripts:
     at_hand = _AtHand(frozenset(Path(os.path.abspath(path)) for path, _ in files))  # noqa: PTH100 - links stay
     for path, named in files:
         with _reason_kept(path, unreadable, named=named):
+            if path.suffix in NO_SCRIPTS:
+                raise _Unreadable("it is no launch script by its name; `ddpdoctor diagnose` reads logs and cases")
             text = _text(path)
             if path.suffix in MANIFEST_SUFFIXES:
                 if named or may_train(text):

@@ -180,3 +180,11 @@ def test_a_selection_is_not_said_to_be_empty_where_another_part_of_smoke_looks()
     assert with_reason(stages).undecided == (NOT_SELECTED,)
     assert not with_reason(joined(stages, linted)).undecided
     assert not with_reason(diagnose(Evidence())).undecided
+
+
+def test_a_log_is_no_script_without_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "slurm-42.out").write_text("[rank1]: ValueError: bad batch\n")
+    assert cli.run(["lint", str(tmp_path / "slurm-42.out")]) == 3
+    assert "it is no launch script by its name; `ddpdoctor diagnose` reads logs and cases" in capsys.readouterr().out
+    (tmp_path / "launch").write_text("torchrun --nproc-per-node 2 train.py\n")
+    assert cli.run(["lint", str(tmp_path / "launch")]) == 0
