@@ -19,12 +19,12 @@ ASKED = 8  # of the last audited steps: whether ranks share the parameters out t
 LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
 
 
-def how_it_ended(script: Path, code: int) -> tuple[str, ...]:
-    """A note where the script failed: what is judged is what it did before."""
+def how_it_ended(script: Path, code: int, started: str) -> tuple[str, ...]:
+    """A note where the script failed: what is judged is what it did before. `started` is the command that starts its ranks."""
     if code == 0:
         return ()
     judged = f"{script.name} exited with code {code}; this report covers the steps before that"
-    return (f"{judged}; `ddpdoctor watch -- torchrun ... {script.name}` shows why it exited",)
+    return (f"{judged}; `ddpdoctor watch -- {started}` shows why it exited",)
 
 
 def without_a_final_record(ranks: Sequence[RankFacts], gave_up: Container[str]) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def not_probed(tracks: Sequence[Track]) -> tuple[str, ...]:
     return (f"no probe batch ran, although --probe-every was given: {runs}",)
 
 
-def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str, ...]:
+def stood_still(script: Path, directory: Path, stall_after: float, started: str) -> tuple[str, ...]:
     """That the script was ended for its silence, here or on the other ranks whose files came with theirs (`3-stalled`)."""
     names = [file.name for file in directory.glob(f"*{STALLED}")]
     if not names:
@@ -87,7 +87,7 @@ def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str,
     others = sorted(int(name.partition("-")[0]) for name in names if name != STALLED)
     whose = script.name if STALLED in names else f"{script.name} on {group_ranks(others)}"
     said = f"{whose} recorded nothing for {stall_after:g} s and was ended"
-    return (f"{said}: `ddpdoctor watch -- torchrun ... {script.name}` shows which rank blocks it",)
+    return (f"{said}: `ddpdoctor watch -- {started}` shows which rank blocks it",)
 
 
 def not_written(directory: Path, place: Path) -> tuple[str, ...]:

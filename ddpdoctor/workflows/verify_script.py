@@ -122,7 +122,9 @@ def track_script(
             )
         expected = nproc if launch is None else launch.world_size
         yield Tracked(
-            evidence=_evidence(script, arguments, directory, expected, code, stall_after, unread),
+            evidence=_evidence(
+                script, arguments, directory, expected, code, stall_after, unread, _launcher(nproc, own_ranks=own_ranks)
+            ),
             code=code,
         )
 
@@ -130,6 +132,13 @@ def track_script(
 def _asked(closely: OpenQuestion | None) -> str:
     """The steps and the tensor to look at, as the agent reads them."""
     return "" if closely is None else f"{closely.window.equal_at + 1}-{closely.window.apart_at} {closely.tensor}"
+
+
+def _launcher(nproc: int | None, *, own_ranks: bool) -> str:
+    """The beginning of the command that starts the ranks without us; under a launcher only the user knows the whole."""
+    if own_ranks:
+        return "python"
+    return "torchrun ..." if nproc is None else f"torchrun --nproc-per-node {nproc}"
 
 
 def _evidence(
@@ -140,10 +149,12 @@ def _evidence(
     code: int,
     stall_after: float,
     unread: Sequence[str],
+    launcher: str,
 ) -> Evidence:
     """What the agents wrote into `directory`, and what is missing of it."""
     ranks = read_tracks(directory)
-    stalled = stood_still(script, directory, stall_after)
+    command = shlex.join([str(script), *arguments])
+    stalled = stood_still(script, directory, stall_after, f"{launcher} {command}")
     undecided = [*unread, *not_written(directory, directory.parents[1])]
     undecided += stalled
     undecided += _absent(expected, ranks=[facts.rank for facts in ranks])
@@ -154,7 +165,7 @@ def _evidence(
         undecided.append(nothing if code else f"{nothing}. Next: {JOIN}")
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
-    ended = () if stalled else how_it_ended(script, code)
+    ended = () if stalled else how_it_ended(script, code, f"{launcher} {command}")
     source = source_of({seen.line for track in tracks for seen in track.steps if seen.line is not None})
     return Evidence(
         job=(source,) if source is not None else (),
@@ -169,7 +180,7 @@ def _evidence(
         undecided=tuple(undecided),
         missing=tuple(missing),
         about_job=True,
-        meta={"command": shlex.join([str(script), *arguments])},
+        meta={"command": command},
     )
 
 

@@ -26,9 +26,10 @@ from ddpdoctor.workflows.verify_notes import (
 
 
 def test_a_script_that_failed_is_told_with_its_exit_code() -> None:
-    assert how_it_ended(Path("jobs/train.py"), 0) == ()
-    (note,) = how_it_ended(Path("jobs/train.py"), 7)
+    assert how_it_ended(Path("jobs/train.py"), 0, "python jobs/train.py") == ()
+    (note,) = how_it_ended(Path("jobs/train.py"), 7, "torchrun --nproc-per-node 2 jobs/train.py")
     assert note.startswith("train.py exited with code 7; this report covers the steps before that")
+    assert "`ddpdoctor watch -- torchrun --nproc-per-node 2 jobs/train.py` shows why" in note
 
 
 def test_a_rank_whose_agent_gave_up_is_not_said_to_have_been_killed(tmp_path: Path) -> None:
@@ -69,13 +70,13 @@ def test_a_second_wrap_is_told_once_with_its_line(tmp_path: Path) -> None:
 
 def test_ranks_whose_script_was_ended_for_its_silence_are_named(tmp_path: Path) -> None:
     script = Path("train.py")
-    assert stood_still(script, tmp_path, 600) == ()
+    assert stood_still(script, tmp_path, 600, "python train.py") == ()
     for rank in (1, 3):
         (tmp_path / f"{rank}-stalled").touch()
-    (said,) = stood_still(script, tmp_path, 600)
+    (said,) = stood_still(script, tmp_path, 600, "python train.py")
     assert said.startswith("train.py on ranks 1,3 recorded nothing for 600 s and was ended: `ddpdoctor watch")
     (tmp_path / "stalled").touch()
-    (said,) = stood_still(script, tmp_path, 600)
+    (said,) = stood_still(script, tmp_path, 600, "python train.py")
     assert said.startswith("train.py recorded nothing for 600 s")
 
 
