@@ -199,6 +199,7 @@ class _Session:
 
     def _on_end(self, end: JobEnd) -> int:
         self._line.close()
+        self._progress.observe(self._known.ranks(), 0.0, time.monotonic())  # they went on while a verdict was made
         report = self._reporter.judged(end.evidence)
         self._reporter.last(report, end.code, ended_by=self._ended_by, compared=self._known.replicas_compared())
         if not end.evidence.ranks and not report.findings:

@@ -155,6 +155,12 @@ def test_a_job_whose_replicas_part_is_ended_if_wanted_and_its_case_says_the_same
     verdict = ended.stderr.rpartition("ended by --on-divergence stop")[2]
     assert "DDP503 weights-differ" in verdict, ended.stderr
     assert "on rank 1" in verdict
+    made, found = (
+        re.search(text, ended.stderr) for text in (r"2 ranks, ([\d,]+) steps.*ended by", r"at step ([\d,]+):")
+    )
+    assert made is not None, ended.stderr
+    assert found is not None, ended.stderr
+    assert int(made[1].replace(",", "")) > int(found[1].replace(",", "")), ended.stderr
     again = subprocess.run(
         (sys.executable, "-m", "ddpdoctor", "diagnose", str(case)),
         capture_output=True,

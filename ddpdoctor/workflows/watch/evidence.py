@@ -113,9 +113,13 @@ class JobEvidence:
             ranks, looked, stall.missing if stall else (), stall.one(Stall) if stall else None, code=code
         )
 
+    def ranks(self) -> tuple[RankProcess, ...]:
+        """The ranks, as far as they are now, or were when they ended."""
+        return find_ranks(self.directory)
+
     def replicas_compared(self) -> str:
         """At which steps the replicas of a job that has ended were compared; empty where nobody asked for that."""
-        return self.audit.in_words(find_ranks(self.directory)) if self.audit is not None else ""
+        return self.audit.in_words(self.ranks()) if self.audit is not None else ""
 
     def _with_memory(self, ending: RankExit) -> RankExit:
         """The end of a rank that SIGKILL ended, with what the kernel counted and said."""
