@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
-from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -21,6 +21,10 @@ RULE = Rule(
 )
 
 
+_OF_DEEPSPEED = ("training_data=", "deepspeed_io", "mpu=")
+"""What programs of DeepSpeed name where it makes the loader itself, or where several ranks see the same data on purpose."""
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each loader over a whole map-style data set that feeds the wrapped model."""
     for function, loader in graph.calls("loader"):
@@ -28,7 +32,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if not loader.name.endswith("DataLoader") or any(argument.name == "**" for argument in loader.arguments):
             continue
-        if graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, loader):
+        if graph.any_program(function, (*DOES_THE_DATA - {"deepspeed"}, *_OF_DEEPSPEED)):
+            continue
+        if not graph.line_on_all_ranks(function, loader):
             continue
         if any(guard.form in {"else", "or"} or guard.by_rank or guard.of_job for guard in loader.guards):
             continue
@@ -101,13 +107,14 @@ def _asks(function: Function | None) -> bool:
 def _trained(graph: CallGraph, loader: Call) -> Call | None:
     """A backward through the wrapper over batches of this loader."""
     for function, backward in graph.taken_by(loader.id):
-        if backward.does != "backward" or backward.receiver is None or loader.id not in backward.receiver.made:
+        loss = loss_of(graph, backward) if backward.does == "backward" else None
+        if loss is None or loader.id not in loss.made:
             continue
         wrapped = any(
             forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
-            for _, forward in forwards_of(graph, backward.receiver)
+            for _, forward in forwards_of(graph, loss)
         )
-        prepared = any(origin.note == "prepared" for origin in backward.receiver.origins)
+        prepared = any(origin.note == "prepared" for origin in loss.origins)
         repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))
         if wrapped and not prepared and repeated:
             return backward

@@ -26,7 +26,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         sampler = loader.argument("sampler", 3)
         if shuffle is None or sampler is None or shuffle.constant != "True" or not loader.name.endswith("DataLoader"):
             continue
-        if any(origin.kind is not Kind.SAMPLER for origin in sampler.origins) or not sampler.origins:
+        if sampler.only(Kind.SAMPLER) is None or any(sampler.text in guard.names for guard in loader.guards):
+            continue
+        if any(one.kind is Kind.CONSTANT and one.text != "None" for one in sampler.origins):  # None: of one process
             continue
         yield code_finding(
             RULE,

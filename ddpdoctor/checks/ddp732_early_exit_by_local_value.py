@@ -102,6 +102,8 @@ def _ends_swallowing(function: Function, leave: Exit) -> bool:
 
 
 def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding]:
+    if any(guard.by_rank and guard.of_rank for guard in leave.guards if guard.form != "after"):
+        return  # DDP731 names it
     for guard in leave.guards:
         if guard.by_local is None or guard.by_rank is not None or guard.form == "after":
             continue

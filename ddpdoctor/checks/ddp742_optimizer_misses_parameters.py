@@ -105,14 +105,17 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that a function replaces which is only called once another has wrapped the model."""
     if any(call.does == "wrap-ddp" for call in function.calls):
         return
-    wraps = list(graph.calls_near(function, "wrap-ddp"))
-    if len(wraps) != 1 or not _comes_after(graph, function, *wraps[0]):
-        return
-    _, wrap = wraps[0]
-    for change in function.changes:
-        layer = change.value.may(Kind.MODEL) and not change.key.endswith((".requires_grad", ".module"))
-        if layer and change.owner.made and _is_part(change, wrap):
-            yield _finding(change, wrap, _what(change), "does not reduce")
+    layers = [
+        each
+        for each in function.changes
+        if each.value.may(Kind.MODEL) and not each.key.endswith((".requires_grad", ".module")) and each.owner.made
+    ]
+    wraps = list(graph.calls_near(function, "wrap-ddp")) if layers else []
+    for change in layers:
+        own = [one for one in wraps if _is_part(change, one[1])]
+        own = own if len(wraps) == 1 else [one for one in own if one[1].id in change.owner.made]
+        if len(own) == 1 and _comes_after(graph, function, *own[0]):
+            yield _finding(change, own[0][1], _what(change), "does not reduce")
             return
 
 

@@ -138,5 +138,7 @@ def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:
         return False
     if call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None:
         return True
+    if not call.receiver.origins and call.receiver.text.endswith(".module"):  # `getattr(self, name).module`
+        return next(graph.calls_near(function, "wrap-ddp"), None) is not None
     inner = (wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp"))
     return any(model is not None and model.made & call.receiver.made for model in inner)

@@ -36,7 +36,7 @@ from ddpdoctor.source.loop_counters import never_holds
 from ddpdoctor.source.object_attributes import held_around, named_object
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
-from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
+from ddpdoctor.source.scopes import Block, Definition, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import Values
 from ddpdoctor.source.walk import SHUFFLES, dotted
 from ddpdoctor.source.with_blocks import WithBlocks
@@ -437,9 +437,15 @@ class FunctionFacts:
                         key=key,
                         value=value,
                         order=definition.order,
-                        owner=Value(text=owner, origins=named_object(self.values, owner.removesuffix(".grad"), at)),
+                        owner=Value(text=owner, origins=self._owner(owner, definition, at)),
                         guards=self.guards.around(definition.block, definition.order, scope),
                     )
+
+    def _owner(self, name: str, definition: Definition, at: At) -> tuple[Origin, ...]:
+        """The object whose attribute is assigned to; of a part of a model, that model."""
+        named = named_object(self.values, name.removesuffix(".grad"), at)
+        deep = not named and definition.owner is not None and ".module" in name
+        return held_around(self.values, definition.owner, at) if deep and definition.owner is not None else named
 
     def _late_changes(self, scope: Scope) -> Iterator[Change]:
         """The changes of parts that no name stands for, where the object that they belong to is known."""

@@ -102,6 +102,8 @@ class Definition:
     line: int = 0
     operator: str = ""
     """Of `x /= n` the operator's name in `ast`: `Div`."""
+    owner: ast.expr | None = None
+    """Of `net.module.head = layer` the object that is assigned to, `net.module`."""
 
 
 @dataclass(slots=True)

@@ -317,7 +317,9 @@ class _Walker:
         if isinstance(target, ast.Name | ast.Attribute):
             key = dotted(target)
             if key:
-                self.define(key, Definition(self._tick(), self.block, value, form, index, line=target.lineno))
+                given = Definition(self._tick(), self.block, value, form, index, line=target.lineno)
+                given.owner = target.value if isinstance(target, ast.Attribute) else None
+                self.define(key, given)
             elif isinstance(target, ast.Attribute) and value is not None and form == "assign" and not index:
                 self._change(target.value, target.attr, value, target.lineno)
         elif isinstance(target, ast.Tuple | ast.List):

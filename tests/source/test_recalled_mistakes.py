@@ -50,6 +50,7 @@ _QUANTIZED = (
     "        return self.layer(x)\n\n\n"
 )
 _BUFFER = "self.register_buffer('codes', torch.zeros(8))"
+_CHOICE = "    sampler = None if dist.get_world_size() == 1 else DistributedSampler(train_data)\n"
 _LOOKS = f"{_PRINTS}            with torch.no_grad():\n                ddp(images.to(device))\n"
 _BATCHES = (
     "    batches = torch.utils.data.BatchSampler(sampler, 64, drop_last=True)\n"
@@ -146,6 +147,17 @@ def _loads(name: str) -> _Changes:
     return [("    best = 0.0\n", _LOADS.format(name))]
 
 
+def _chooses(shuffle: str) -> _Changes:
+    made = f"    loader = DataLoader(train_data, 64, shuffle={shuffle}, sampler=sampler)\n"
+    return [("    sampler = DistributedSampler(train_data)\n", _CHOICE), (_LOADER, made)]
+
+
+def _saves_by_name(name: str) -> _Changes:
+    part = ".module" if name == "ddp" else ""
+    held = f"        held = {{'net': {name}}}\n        net = held[str(epoch)[:0] + 'net']\n"
+    return [(_EPOCH, f'{held}{_EPOCH}        torch.save(net{part}.state_dict(), "all.pt")\n')]
+
+
 def _plays(action: str) -> _Changes:
     return [
         (_DEF, _EPISODES.format(action) + _DEF),
@@ -173,6 +185,8 @@ def _plays(action: str) -> _Changes:
         ("DDP750", [(_MAIN, _MAIN + _SAVES_NET.format("True"))], [(_MAIN, _MAIN + _SAVES_NET.format(_FIRST))]),
         ("DDP752", _reloads("epoch"), _reloads("epoch - 1")),
         ("DDP735", _plays("policy(state)"), _plays("0")),
+        ("DDP713", _chooses("True"), _chooses("sampler is None")),
+        ("DDP750", _saves_by_name("ddp"), _saves_by_name("model")),
     ],
     ids=[
         *(
@@ -185,6 +199,7 @@ def _plays(action: str) -> _Changes:
             "average of a figure",
         ),
         *("never true", "part of a wrapped model", "optimizer", "main guard", "path of a parameter", "episodes"),
+        *("sampler of some", "module by name"),
     ],
 )
 def test_a_mistake_and_its_healthy_twin(code: str, sick: _Changes, healthy: _Changes) -> None:
@@ -260,6 +275,53 @@ deepspeed.init_distributed()
 torch.cuda.set_device({})
 engine, *_ = deepspeed.initialize(model=torch.nn.Linear(3, 3))
 """
+_LOADS_ITSELF = """import deepspeed
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+
+class Rows(Dataset):
+    def __init__(self):
+        self.rows = torch.zeros(100, 3)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
+
+
+deepspeed.init_distributed()
+rows = Rows()
+engine, _, given, _ = deepspeed.initialize(model=torch.nn.Linear(3, 3), {})
+loader = DataLoader(rows, batch_size=4, shuffle=True)
+for epoch in range(3):
+    for batch in loader:
+        loss = engine(batch.cuda()).mean()
+        engine.backward(loss)
+        engine.step()
+"""
+_GROWS = """import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+class Pair:
+    def __init__(self):
+        self.g = DDP(nn.Linear(3, 3))
+        self.d = DDP(nn.Linear(3, 3))
+        self.extra = None
+
+    def grow(self):
+        {}.extra = nn.Linear(3, 3)
+
+
+dist.init_process_group("gloo")
+pair = Pair()
+pair.grow()
+"""
 _OF_ACCELERATE = """import torch
 from accelerate import Accelerator
 
@@ -283,8 +345,10 @@ for batch in loader:
         ("DDP711", _OF_IGNITE.format(""), _OF_IGNITE.format(_TELLS)),
         ("DDP720", _OF_DEEPSPEED.format("dist.get_rank()"), _OF_DEEPSPEED.format('int(os.environ["LOCAL_RANK"])')),
         ("DDP740", _OF_ACCELERATE.format("accelerator.unwrap_model(net)"), _OF_ACCELERATE.format("net")),
+        ("DDP710", _LOADS_ITSELF.format("config=1"), _LOADS_ITSELF.format("training_data=rows")),
+        ("DDP742", _GROWS.format("self.g.module"), _GROWS.format("self")),
     ],
-    ids=["spawn", "transformers", "ignite", "deepspeed", "accelerate"],
+    ids=["spawn", "transformers", "ignite", "deepspeed", "accelerate", "own loader", "one of two"],
 )
 def test_a_program_and_its_healthy_twin(code: str, sick: str, healthy: str) -> None:
     assert code in {each.code for each in diagnose(source(train=sick)).findings}

@@ -12,6 +12,8 @@ from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, los
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Exit, Function, Guard, Kind, Loop
 
 _FIGURE = re.compile(r"(?:loss|(?:total_|grad_|g)?norm)(?:\.(?:detach|clone|float)\(\))*")
+_OF_A_NUMBER = ("torch.tensor(", "torch.as_tensor(")
+"""How the text of a call begins that makes a tensor of a number."""
 _REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
 
 
@@ -121,7 +123,10 @@ def _is_of_figure(call: Call) -> bool:
     of_tensor = [
         one for one in given.origins if one.kind is not Kind.CONSTANT and one.kind not in RANK_KINDS
     ]  # and its device
-    given_by_forward = bool(of_tensor) and all(one.note in {"forward", "batch"} for one in of_tensor)
+    of_tensor = [one for one in of_tensor if not one.text.startswith(_OF_A_NUMBER)] or of_tensor
+    given_by_forward = bool(of_tensor) and all(
+        one.note in {"forward", "batch"} or one.text.startswith(_OF_A_NUMBER) for one in of_tensor
+    )
     return _FIGURE.fullmatch(given.text) is not None or given_by_forward
 
 
