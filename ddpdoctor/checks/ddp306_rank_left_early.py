@@ -131,7 +131,9 @@ def check(
             else _or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
         )
         yield RULE.finding(
-            _more(longer, counted=gone is not None) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
+            early_ends.more(longer, counted=gone is not None)
+            + _describe(desync, made_steps)
+            + _waits_elsewhere(elsewhere),
             ranks=longer or desync.culprits,
             where=[
                 *(left_by or out_of_loops),
@@ -288,7 +290,7 @@ def _by_exits(
         failure for failure in failures.all if failure.secondary_error is None and not failure.exit.ended_by_launcher
     ]
     if failures.finished and lost and not theirs:
-        after, still = _steps(failures.finished, steps), _steps(unique_ranks(lost), steps)
+        after, still = early_ends.steps(failures.finished, steps), early_ends.steps(unique_ranks(lost), steps)
         issued = f" after {after}" if after else ""
         comparison = f", after {still}" if still else ""
         ended = (
@@ -359,7 +361,7 @@ def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:
 
 def _describe(desync: Desync, steps: Mapping[int, int]) -> str:
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
-    after, still = _steps(desync.minority, steps), _steps(desync.majority, steps)
+    after, still = early_ends.steps(desync.minority, steps), early_ends.steps(desync.majority, steps)
     there = f"{majority} {verb(desync.majority, 'waits', 'wait')} in {names(desync.issued, desync.majority)}"
     comparison = f", {verb(desync.majority, 'which has', 'which have')} made {still}" if after and still else ""
     if desync.ended:
@@ -367,15 +369,6 @@ def _describe(desync: Desync, steps: Mapping[int, int]) -> str:
     left = f"{minority} left {verb(desync.minority, 'its', 'their')} loop{f' after {after}' if after else ''}"
     waits = verb(desync.minority, "waits", "wait")
     return f"{left} and {waits} in {names(desync.issued, desync.minority)} while {there}{comparison}"
-
-
-def _more(longer: Sequence[int], *, counted: bool) -> str:
-    """Said first where the few are those that went on: `rank 0 has more batches than its peers: `, if batches were counted."""
-    if not longer:
-        return ""
-    more = f"{verb(longer, 'has', 'have')} more batches"
-    turn = f"{verb(longer, 'makes', 'make')} one more turn of the loop"
-    return f"{group_ranks(longer)} {more if counted else turn} than {verb(longer, 'its', 'their')} peers: "
 
 
 def _or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
@@ -403,11 +396,3 @@ def _or_called_alone(desync: Desync, code: SourceCode | None) -> Iterator[str]:
 
 def _both(desync: Desync) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return desync.minority, desync.majority
-
-
-def _steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:
-    counts = sorted({steps[rank] for rank in ranks if rank in steps})
-    if not counts:
-        return ""
-    span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{span} step{'s' if counts != [1] else ''}"

@@ -1,4 +1,4 @@
-"""How ranks that ended with exit code 0 left those that still needed them, in lines."""
+"""How ranks that ended early left those that still needed them, in words and lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ddpdoctor.evidence.frames import Frame, only_users, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
 from ddpdoctor.messages import loop_departures
-from ddpdoctor.model import Where
+from ddpdoctor.messages.collectives import verb
+from ddpdoctor.model import Where, group_ranks
 
 _DDP = "/torch/nn/parallel/distributed.py"
 
@@ -105,3 +106,21 @@ def in_training(
         if place is not None and not place.conditions
         for loop in place.loops
     )
+
+
+def more(longer: Sequence[int], *, counted: bool) -> str:
+    """Said first where the few are those that went on: `rank 0 has more batches than its peers: `, if batches were counted."""
+    if not longer:
+        return ""
+    more = f"{verb(longer, 'has', 'have')} more batches"
+    turn = f"{verb(longer, 'makes', 'make')} one more turn of the loop"
+    return f"{group_ranks(longer)} {more if counted else turn} than {verb(longer, 'its', 'their')} peers: "
+
+
+def steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:
+    """`30 steps`, or `30 to 31 steps` where they differ; empty where no count is known."""
+    counts = sorted({steps[rank] for rank in ranks if rank in steps})
+    if not counts:
+        return ""
+    span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{span} step{'s' if counts != [1] else ''}"
