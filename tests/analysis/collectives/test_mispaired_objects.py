@@ -9,8 +9,8 @@ from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
-from tests.checks.ddp306_rank_left_early import validates_early
 from tests.flight_records import TORCH, TRAIN, Did, record
+from tests.jobs_that_end_early import validates_early
 from tests.rank_ends import LOST_PEER, ended
 
 READS = replace(TORCH, function="_tensor_to_object")

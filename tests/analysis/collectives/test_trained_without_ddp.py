@@ -3,7 +3,7 @@
 import pytest
 
 from ddpdoctor.engine import diagnose
-from tests.checks.ddp306_rank_left_early import without_ddp
+from tests.jobs_that_end_early import without_ddp
 
 
 @pytest.mark.parametrize(("steps", "told"), [(9, True), (1, False)])
