@@ -132,7 +132,7 @@ def _bytes_of(process: psutil.Process) -> int:
 def main() -> None:
     """Print one line for each number of ranks."""
     scripts = Path(sys.executable).parent
-    for ranks in [int(word) for word in sys.argv[1:]] or [128, 512]:
+    for ranks in [int(word) for word in sys.argv[1:] if word.isdigit()] or [128, 512]:
         with tempfile.TemporaryDirectory() as folder:
             write_dumps(Path(folder), ranks)
             alone = min(seconds(sys.executable, "-c", UNPICKLE, folder) for _ in range(2))
