@@ -10,7 +10,15 @@ from typing import NamedTuple
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
 
-Table = frozenset[int]
+
+class Table(NamedTuple):
+    """The numbers in a rank's table of statuses, and the descriptions of its groups, sorted.
+
+    A rank that has no part in a group, and one that has not used it yet, may have the same numbers for other groups.
+    """
+
+    numbers: frozenset[int]
+    descriptions: tuple[str, ...]
 
 
 class Key(NamedTuple):
@@ -25,8 +33,8 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
 
     The table of statuses has the numbers of groups, but not their names. Only an entry links a name to a number, and a dump with
     `onlyActive` has no entries of a group that has completed all its calls. Ranks of one program create their groups in the same
-    order. So where all ranks with the same set of numbers agree on the number of a name, or of a description that each of them
-    has given to one group alone, every one of them gets it.
+    order. So where all ranks with the same numbers, and descriptions, agree on the number of a name, or of a description that
+    each of them has given to one group alone, every one of them gets it.
     """
     if not any(entry.value.statuses for entry in records):
         return records
@@ -49,7 +57,10 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
 
 def _table(record: FlightRecord) -> Table:
     known = {group.number for group in record.groups if group.number is not None}
-    return frozenset(known | {row.number for row in record.statuses})
+    return Table(
+        numbers=frozenset(known | {row.number for row in record.statuses}),
+        descriptions=tuple(sorted(group.description for group in record.groups)),
+    )
 
 
 def _keys(record: FlightRecord, group: ProcessGroup) -> Iterator[Key]:
