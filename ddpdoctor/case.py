@@ -86,16 +86,18 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False,
     nor written into (`planted_files.py`).
 
     Raises:
-        DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.
+        DdpdoctorError: the place is read-only, full or not a directory; no half-written file and no new directory stays behind.
     """
     data = content.encode() if isinstance(content, str) else content
     temporary = None
+    made: list[Path] = []  # the innermost directory first
     try:
         target = led_to(path)
         if target.exists() and not target.is_file():
             check_pipe(target)
             target.write_bytes(data)
             return
+        made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(descriptor, "wb") as file:
@@ -111,6 +113,9 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False,
         if temporary is not None:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
+        with contextlib.suppress(OSError):  # somebody may have put something there since
+            for folder in made:
+                folder.rmdir()
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         hint = "free some space there, or give another path" if full else "give a path in a writable directory"
         raise DdpdoctorError(f"cannot write {path}: {error.strerror}", hint=hint) from None

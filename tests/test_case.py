@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -129,13 +130,21 @@ def test_a_field_that_an_earlier_version_wrote_is_left_out(tmp_path: Path) -> No
 
 
 def test_a_write_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("no /dev/full on this system")
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(DdpdoctorError, match="cannot write"):
         case.write_atomically(tmp_path / "file" / "report.json", "text")
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_disk_that_is_full_keeps_no_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DdpdoctorError, match="No space left"):
+        case.write_atomically(tmp_path / "there" / "new" / "newer" / "case.json", "text")
+    assert [*tmp_path.rglob("*")] == [tmp_path / "there"]
 
 
 def test_a_pipe_and_a_link_are_written_through_and_not_replaced(tmp_path: Path) -> None:

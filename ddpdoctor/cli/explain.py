@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import resources
@@ -46,6 +47,11 @@ def explain(
     Nothing leaves this machine.
     """
     if index:
+        if given:
+            raise UsageError(
+                f"--index prints all symptoms, and {given[0]!r} would not be looked up",
+                hint=f"`ddpdoctor explain --index`, or `ddpdoctor explain {shlex.join(given)}`",
+            )
         from ddpdoctor.engine import all_rules
         from ddpdoctor.render.explanation import index_page
 

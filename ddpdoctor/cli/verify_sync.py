@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
@@ -133,7 +134,24 @@ def verify_sync(
                 replay=replay,
             )
         )
+    _refuse_options_of_scripts({
+        "--own-ranks": own_ranks,
+        "--every": every,
+        "--probe-every": probe_every,
+        "--recompute": recompute,
+        "--replay": replay,
+    })  # fmt: skip
     _compare(options, ranks_here(nproc), deadline)
+
+
+def _refuse_options_of_scripts(given: Mapping[str, object]) -> None:
+    """Without a script nothing is followed step by step; an option that asks for it means that the script was forgotten."""
+    name = next((name for name, value in given.items() if value), None)
+    if name is not None:
+        raise UsageError(
+            f"{name} is about a training script, and none is given",
+            hint=f"`ddpdoctor verify-sync {name}{f' {given[name]}' if not isinstance(given[name], bool) else ''} train.py`",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

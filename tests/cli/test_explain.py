@@ -83,6 +83,7 @@ def test_json_of_a_code_has_its_page(capsys: pytest.CaptureFixture[str]) -> None
         (["--fromat", "json"], 2, "No such option: --fromat"),
         (["missing.log"], 2, "missing.log does not exist"),
         (["."], 2, ". is a directory"),
+        (["--index", "hang"], 2, "'hang' would not be looked up"),
         (["rank-rasied"], 2, "did you mean rank-raised?"),
         (["ddp999"], 2, "'ddp999' is not a code"),
     ],

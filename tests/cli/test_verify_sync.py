@@ -140,6 +140,14 @@ def test_a_replay_finds_the_step_that_a_window_hides_the_line_that_wrote_and_the
         assert (differs["index"], differs["extent"]) == ([3, 5], "1 of 1,280 elements")
 
 
+@pytest.mark.parametrize("given", [["--own-ranks"], ["--replay"], ["--recompute"], ["--every", "5"]])
+def test_an_option_about_a_script_that_was_forgotten(given: list[str]) -> None:
+    exit_code, _, stderr = verify("--nproc", "2", *given)
+    assert exit_code == 2
+    assert f"{given[0]} is about a training script, and none is given" in stderr
+    assert f"verify-sync {' '.join(given)} train.py" in stderr
+
+
 def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").touch()
     for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")):
