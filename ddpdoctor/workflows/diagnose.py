@@ -179,7 +179,14 @@ def is_text(file: Path) -> bool:
 def _is_text(head: bytes) -> bool:
     if not head or head.startswith(tuple(ENCODED)) or head.count(b"\0") * ZEROS_PART >= len(head):
         return False
-    return (len(head) - len(head.translate(None, _CONTROLS))) * CONTROLS_PART < len(head)
+    return _is_shown(head) or _is_shown(
+        head.partition(b"\n")[0]
+    )  # a log with garbage in it begins with a line of its own
+
+
+def _is_shown(data: bytes) -> bool:
+    """Whether a terminal shows nearly all of these characters; not where there are none."""
+    return (len(data) - len(data.translate(None, _CONTROLS))) * CONTROLS_PART < len(data)
 
 
 def _why_not_read(file: Path, *, named: bool) -> str:
