@@ -17,12 +17,12 @@ RULE = Rule(
     explains=("DDP205", "DDP401"),
     errors=(
         ErrorPattern(
-            regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]+), "
+            regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]{1,255}), "
             r"(?P<port>\d{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(
-            regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to \((?P<addr>[^,)]+), "
+            regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to \((?P<addr>[^,)]{1,255}), "
             r"(?P<port>\d{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),

@@ -179,9 +179,8 @@ def is_text(file: Path) -> bool:
 def _is_text(head: bytes) -> bool:
     if not head or head.startswith(tuple(ENCODED)) or head.count(b"\0") * ZEROS_PART >= len(head):
         return False
-    return _is_shown(head) or _is_shown(
-        head.partition(b"\n")[0]
-    )  # a log with garbage in it begins with a line of its own
+    first_line = head.partition(b"\n")[0]  # of a log with garbage in it this is a text
+    return _is_shown(head) or _is_shown(first_line)
 
 
 def _is_shown(data: bytes) -> bool:
