@@ -48,7 +48,7 @@ def check(
 ) -> Iterator[Finding]:
     """The ranks, and the parameters that had no gradient: by name where the message has them, else by index.
 
-    Of a job that stands still: those that ranks past their backward have no gradient of, while their peers wait in it for them.
+    In a job that hangs: those that ranks past their backward have no gradient of, while their peers wait in it for them.
     """
     if failures is None and (gradients is None or activities is None):
         raise SkipCheck(f"no {noun_of(MissingGradients.__name__)} in the evidence, and no exit status of any rank")

@@ -1,4 +1,4 @@
-"""Which parameters of the wrapped models have no gradient, for whoever asks while the job stands still.
+"""Which parameters of the wrapped models have no gradient, told to whoever asks while the job hangs.
 
 A rank whose loss left some out has not reduced the bucket that they are in, and goes on while its peers wait for that reduction.
 """
