@@ -98,7 +98,7 @@ class ReplicaAudit:
     """The number of the last of these steps, from 1."""
     _traces: dict[int, _Trace] = field(default_factory=dict)
     _open: dict[StepKey, dict[int, Compared]] = field(default_factory=dict)
-    _parts: dict[int, tuple[int, Digests]] = field(default_factory=dict)  # by rank: number of the next step, latest parts
+    _parts: dict[int, tuple[int, Digests]] = field(default_factory=dict)  # of a rank, for the step of this number
     _differ: bool = False
     _apart: set[str] = field(default_factory=set)  # the buffers and unwrapped models that differ
     _used: set[str] = field(default_factory=set)  # the unwrapped models that were called since the last poll
