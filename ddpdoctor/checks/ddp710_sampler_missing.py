@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Kind, Origin, Place
+from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.evidence.training_code import Place
 from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 

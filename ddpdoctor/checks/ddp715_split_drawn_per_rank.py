@@ -8,7 +8,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.analysis.training_code.several_ranks import OF_TRANSFORMERS, started_on_each_rank
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

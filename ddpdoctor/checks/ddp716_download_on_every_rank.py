@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.evidence.code_values import RANK_KINDS
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, short
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 

@@ -8,7 +8,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
-from ddpdoctor.evidence.training_code import Call, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

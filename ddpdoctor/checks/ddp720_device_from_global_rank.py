@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin, Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, in_tests, short
 from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 

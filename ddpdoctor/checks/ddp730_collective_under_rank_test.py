@@ -9,7 +9,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_buffers, trains, wraps_of
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short, through
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -14,7 +14,8 @@ from ddpdoctor.analysis.training_code.later_calls import (
 )
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
-from ddpdoctor.evidence.training_code import RANK_KINDS, STOPS, Call, Exit, Function, Kind, Loop, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.training_code import STOPS, Call, Exit, Function, Loop
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
-from ddpdoctor.evidence.training_code import Call, Guard, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Guard
 from ddpdoctor.messages.code_findings import code_finding, short, through
 from ddpdoctor.model import Finding, Rule, Severity
 

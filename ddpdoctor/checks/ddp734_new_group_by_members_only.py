@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Guard, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, fix, guarded
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 

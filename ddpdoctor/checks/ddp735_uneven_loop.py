@@ -9,7 +9,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.later_calls import needs_all
 from ddpdoctor.analysis.training_code.models_and_loaders import cut_inside, loaders_of
-from ddpdoctor.evidence.training_code import Call, Cut, Function, Kind, Loop, Origin, Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Cut, Function, Loop
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

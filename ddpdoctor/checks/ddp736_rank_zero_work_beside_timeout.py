@@ -9,7 +9,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind, Loop
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Loop
 from ddpdoctor.messages.code_findings import code_finding, guarded
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import where
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -11,7 +11,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
-from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin
+from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -8,7 +8,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import trains
 from ddpdoctor.analysis.training_code.unfolded import MOST_STEPS, calls_in, unfolded
-from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Change, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

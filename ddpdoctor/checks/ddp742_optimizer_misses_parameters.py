@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.unfolded import calls_in, unfolded
-from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Change, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Kind, Origin, Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 

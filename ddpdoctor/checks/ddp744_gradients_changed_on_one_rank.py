@@ -10,7 +10,8 @@ from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.evidence.training_code import Change, Function, Guard, Origin, Place
+from ddpdoctor.evidence.code_values import Origin
+from ddpdoctor.evidence.training_code import Change, Function, Guard, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 

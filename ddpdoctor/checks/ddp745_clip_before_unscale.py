@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
 from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Value
+from ddpdoctor.evidence.code_values import Value
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of
-from ddpdoctor.evidence.training_code import Call, Function, Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

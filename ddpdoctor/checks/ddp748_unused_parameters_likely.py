@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
-from ddpdoctor.evidence.training_code import Call, Kind, UnusedPart
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, UnusedPart
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

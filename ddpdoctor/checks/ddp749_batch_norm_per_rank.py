@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, has_batch_norm, wraps_of
-from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 from ddpdoctor.whole_numbers import whole_number

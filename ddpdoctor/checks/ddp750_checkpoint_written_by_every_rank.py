@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Call, Function, Kind, Origin, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -76,5 +77,5 @@ def _is_loaded(path: Value) -> bool:
 
 def _of_one_rank(origin: Origin) -> bool:
     """Whether a path may be another one on each rank: one from a listing of a folder is not."""
-    listed = origin.note in {"item", "number"} and any(word in origin.text for word in LISTINGS)
+    listed = origin.note in {"item", "number"} and origin.from_listing
     return origin.kind is Kind.LOCAL and not listed

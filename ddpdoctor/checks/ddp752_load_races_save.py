@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -9,7 +9,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_one_part
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

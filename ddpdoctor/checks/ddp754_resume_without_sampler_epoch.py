@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.evidence.training_code import Function, Kind, Loop
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Function, Loop
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

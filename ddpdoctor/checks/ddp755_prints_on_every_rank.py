@@ -8,7 +8,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import backward_in, reduces_gradients
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.evidence.code_values import RANK_KINDS
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -8,7 +8,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import backward_in, leads_to_backward, reduces_gradients
-from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Guard, Kind, Place
+from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Guard, Place
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import unconditional
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.evidence.training_code import Call, Guard, Origin, Place
+from ddpdoctor.evidence.code_values import Origin
+from ddpdoctor.evidence.training_code import Call, Guard, Place
 from ddpdoctor.model import Edit, Finding, Fix, Measure, Rule, Severity, Where
 
 _TEST = re.compile(r"(?:^|/)tests?/|(?:^|/)test_[^/]*$|_test\.py$")

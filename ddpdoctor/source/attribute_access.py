@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind, Origin
+from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
 from ddpdoctor.source.origins import At, Origins, joined, note_of

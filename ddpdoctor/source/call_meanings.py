@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.many_objects import in_large_numbers
-from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
 from ddpdoctor.source.literals import known_literal

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
 from ddpdoctor.source.decided_branches import alive

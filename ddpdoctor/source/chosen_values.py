@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_meant
 from ddpdoctor.source.origins import FLIPPED, At
 from ddpdoctor.source.scopes import Block, Scope

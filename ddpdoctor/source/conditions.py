@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.chosen_values import by_comparison, chosen_by, label, truth
 from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins, or_unknown
 from ddpdoctor.source.walk import dotted

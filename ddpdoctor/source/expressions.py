@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
@@ -199,7 +199,7 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
 
 def _is_listed(origin: Origin) -> bool:
     """Whether a value is an entry of a folder, or how many there are."""
-    return origin.note in {"item", "number"} and any(word in origin.text for word in LISTINGS)
+    return origin.note in {"item", "number"} and origin.from_listing
 
 
 def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) -> Iterator[Origin]:

@@ -7,22 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ddpdoctor.evidence.training_code import (
-    RANK_KINDS,
-    STOPS,
-    Argument,
-    Call,
-    Change,
-    Cut,
-    Exit,
-    Function,
-    Guard,
-    Kind,
-    Loop,
-    Origin,
-    Place,
-    Value,
-)
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
+from ddpdoctor.evidence.training_code import STOPS, Argument, Call, Change, Cut, Exit, Function, Guard, Loop, Place
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead

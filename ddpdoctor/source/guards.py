@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
-from ddpdoctor.evidence.training_code import RANK_KINDS, Guard, Kind, Origin, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Guard
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.chosen_values import truth

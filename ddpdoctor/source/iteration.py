@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind, Origin
+from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source.lengths import of_items
 from ddpdoctor.source.origins import At, Origins, joined
 from ddpdoctor.source.walk import dotted

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.scopes import Block, Definition, Scope
 from ddpdoctor.source.walk import dotted
@@ -157,4 +157,4 @@ def _is_world(found: Origins) -> bool:
 
 
 def _is_listing(origin: Origin) -> bool:
-    return origin.kind is Kind.UNORDERED and any(word in origin.text for word in LISTINGS)
+    return origin.kind is Kind.UNORDERED and origin.from_listing

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.listed_functions import method_asked_for
 from ddpdoctor.source.origins import At, without_context

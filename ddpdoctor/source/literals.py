@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.parameters import given_at, has_unknown, position_of
 from ddpdoctor.source.scopes import Scope

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.evidence.many_objects import in_large_numbers
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.walk import dotted

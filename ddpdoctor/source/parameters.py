@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind, Link, Origin
+from ddpdoctor.evidence.code_values import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.index import Site

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.evidence.training_code import RANK_KINDS
+from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS
 
 _VARIABLES = frozenset(name for name, kind in ENVIRONMENT.items() if kind in RANK_KINDS)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At, Origins, without_context
 from ddpdoctor.source.scopes import Scope

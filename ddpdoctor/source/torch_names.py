@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.code_values import Kind
 
 MOST_NAMES = 10_000  # names that are kept with what is known of them: programs call the same functions
 DIST = "torch.distributed."

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode, files_together
+from ddpdoctor.analysis.training_code.program_files import files_together
+from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below, identity

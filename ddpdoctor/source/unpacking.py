@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_results import returned_part
 from ddpdoctor.source.object_attributes import attribute_of

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning

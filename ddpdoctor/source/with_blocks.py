@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from ddpdoctor.evidence.training_code import Context, Value
+from ddpdoctor.evidence.code_values import Value
+from ddpdoctor.evidence.training_code import Context
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import meaning
 from ddpdoctor.source.guards import line_of, value_of

@@ -8,8 +8,9 @@ from dataclasses import FrozenInstanceError, dataclass, replace
 
 import pytest
 
+from ddpdoctor.evidence.code_values import Kind, Link, Origin, Value
 from ddpdoctor.evidence.many_objects import in_large_numbers
-from ddpdoctor.evidence.training_code import Kind, Link, Origin, Place, Value
+from ddpdoctor.evidence.training_code import Place
 from ddpdoctor.source.training_code import read_texts
 from tests.training_programs import GOOD
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from ddpdoctor.evidence.training_code import Kind, Origin
+from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.origins import MOST_ORIGINS, joined
 

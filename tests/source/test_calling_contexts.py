@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.model import Severity
 from ddpdoctor.source.calling_contexts import MOST_CONTEXTS
 from ddpdoctor.source.training_code import read_texts

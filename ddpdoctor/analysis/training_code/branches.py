@@ -5,7 +5,8 @@ from __future__ import annotations
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.guards import rank_guard
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Origin
+from ddpdoctor.evidence.code_values import Origin
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 
 _OTHERS = {"first": "others", "others": "first"}
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.evidence.training_code import Call, Function, Kind, Loop, Value
+from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function, Loop
 
 MOST_CALLS = 4  # functions between the epoch loop and the loop over the batches
 

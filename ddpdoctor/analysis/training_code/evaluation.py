@@ -5,7 +5,7 @@ from __future__ import annotations
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.epochs import evaluates
 from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, loaders_of
-from ddpdoctor.evidence.training_code import Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Value
 
 
 def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Function, Guard, Kind, Loop
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
+from ddpdoctor.evidence.training_code import Function, Guard, Loop
 
 _RANK_WORDS = re.compile(
     r"rank(?:s|id|idx)?(?![a-z])|(?<![a-z])(?:is)?(?:main|master|chief|leader|primary|coordinator)"

@@ -9,7 +9,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import inner_loops, unconditional
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Exit, Function, Guard, Kind, Loop
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Loop
 
 _FIGURE = re.compile(r"(?:loss|(?:total_|grad_|g)?norm)(?:\.(?:detach|clone|float)\(\))*")
 _OF_A_NUMBER = ("torch.tensor(", "torch.as_tensor(")

@@ -7,7 +7,8 @@ from functools import partial
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, trains
 from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.whole_numbers import whole_number
 
 _OWN = frozenset({"clock", "queue"})

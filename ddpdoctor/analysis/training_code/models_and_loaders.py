@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ddpdoctor.analysis.training_code.call_graph import DEEPEST, CallGraph
-from ddpdoctor.evidence.training_code import Call, Cut, Function, Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Call, Cut, Function
 
 _NORMALISED = (
     *("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "mnasnet", "efficientnet", "regnet", "inception"),

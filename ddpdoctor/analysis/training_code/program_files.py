@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 
-from ddpdoctor.evidence.training_code import Call, Function, TrainingCode, files_together
+from ddpdoctor.evidence.training_code import Call, Function, Program, TrainingCode
 
 Held = tuple[int, Function, Call]
 """The number of a call among all calls, its function, and the call."""
@@ -96,3 +96,29 @@ class ProgramFiles:
 
 def _file(function: Function) -> str:
     return function.id.partition("::")[0]
+
+
+def files_together(programs: Iterable[Program]) -> dict[str, frozenset[str]]:
+    """For every file, the files of all programs that it belongs to."""
+    programs = tuple(programs)
+    files = sorted({file for program in programs for file in program.files})
+    bits = {file: 1 << number for number, file in enumerate(files)}
+    around = dict.fromkeys(files, 0)
+    for program in programs:
+        mine = 0
+        for file in program.files:
+            mine |= bits[file]
+        for file in program.files:
+            around[file] |= mine
+    known: dict[int, frozenset[str]] = {}
+    for mask in around.values():
+        if mask not in known:
+            known[mask] = frozenset(_of_bits(files, mask))
+    return {file: known[mask] for file, mask in around.items()}
+
+
+def _of_bits(files: Sequence[str], mask: int) -> Iterator[str]:
+    while mask:
+        last = mask & -mask
+        yield files[last.bit_length() - 1]
+        mask ^= last

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.evidence.code_values import RANK_KINDS
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.whole_numbers import whole_number
 
 _HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
