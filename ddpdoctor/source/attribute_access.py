@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
 from ddpdoctor.source.origins import At, Origins, joined, note_of
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

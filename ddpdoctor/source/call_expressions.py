@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.host.owned_files import read_source
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.group_arguments import last_name, passes_a_group
 from ddpdoctor.source.rank_dataflow import names_of_the_rank
-from ddpdoctor.source.walk import dotted
 
 MAX_SOURCE_BYTES = 4 << 20
 _MODULES = ("", "dist", "distributed", "torch.distributed")

@@ -11,12 +11,12 @@ from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.own_samplers import needs_the_epoch
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.written_calls import called_for
 from ddpdoctor.source.written_dicts import only_value
 

@@ -11,6 +11,7 @@ from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
 from ddpdoctor.source.decided_branches import alive
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.lengths import is_certain_rank, of_length, of_range
 from ddpdoctor.source.literals import known_literal
@@ -20,7 +21,6 @@ from ddpdoctor.source.parameters import given_at, position_of, ways_into
 from ddpdoctor.source.passed_through import given_back
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.single_objects import SingleObject
-from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.washing import makes_collective
 from ddpdoctor.source.written_calls import called, of_lambda, with_literals
 from ddpdoctor.source.written_dicts import is_environment, items_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.source.call_expressions import CallOfTorch, call_of_torch, names_in, stored_in, value_of
-from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.dotted_names import dotted
 
 # the name of the tensor that has the same size on every rank, and its place
 SIZED_ARGUMENTS: Mapping[str, tuple[tuple[str, ...], int]] = {

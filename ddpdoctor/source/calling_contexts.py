@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Site
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 MOST_CONTEXTS = 12  # of one function: each is evaluated, and told to the rules, on its own
 MOST_CALLS = 40  # in a function that is looked at call by call: factories have few

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_meant
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import FLIPPED, At
 from ddpdoctor.source.scopes import Block, Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.chosen_values import by_comparison, chosen_by, label, truth
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins, or_unknown
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

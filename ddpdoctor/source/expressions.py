@@ -13,12 +13,12 @@ from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, negated
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.lengths import UNEVEN, is_alike, is_even, of_indices
 from ddpdoctor.source.literals import decided_by, known_literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Block, Scope
-from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.written_dicts import is_environment, items_of, place_of
 
 if TYPE_CHECKING:

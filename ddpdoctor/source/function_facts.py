@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import STOPS, Argument, Call, Change, Cut, Exit, Function, Guard, Loop, Place
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.call_effects import SHUFFLES
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.framework_hooks import FrameworkHooks
 from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
@@ -24,7 +26,6 @@ from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Block, Definition, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import Values
-from ddpdoctor.source.walk import SHUFFLES, dotted
 from ddpdoctor.source.with_blocks import WithBlocks
 from ddpdoctor.source.written_calls import partial_of
 from ddpdoctor.source.written_dicts import items_of, positions_of

@@ -15,10 +15,10 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.decided_branches import is_dead, is_taken
+from ddpdoctor.source.dotted_names import dotted, names_in
 from ddpdoctor.source.origins import At, joined
 from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.values import Values
-from ddpdoctor.source.walk import dotted, parts
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
 _FLIP = {"first": "others", "others": "first"}
@@ -99,7 +99,7 @@ class Guards:
         value = _as_test(self.truth(value_of(self.values, test, at), chosen=block.form == "case"))
         if _asks_for_none(test):  # what an object holds does not decide whether there is one
             value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
-        words = tuple(dict.fromkeys(parts(test)))
+        words = tuple(dict.fromkeys(names_in(test)))
         ranked = value.may(*RANK_KINDS)
         unsure = ranked is not None and ranked.note == "uncertain"
         state = (ranked is None or unsure) and any(

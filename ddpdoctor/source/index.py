@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.registries import LookUp, Owner, Registries, look_up
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
-from ddpdoctor.source.walk import dotted
 
 STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher", "Thread")
 

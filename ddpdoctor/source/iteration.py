@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.lengths import of_items
 from ddpdoctor.source.origins import At, Origins, joined
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

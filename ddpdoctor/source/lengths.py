@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.scopes import Block, Definition, Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.written_dicts import items_of, only_value
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_named
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.listed_functions import method_asked_for
 from ddpdoctor.source.origins import At, without_context
 from ddpdoctor.source.parameters import given_to, position_of, ways_into
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

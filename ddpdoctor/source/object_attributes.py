@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.calls_in_programs import MOST_SITES
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Definition, Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

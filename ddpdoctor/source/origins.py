@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.scopes import Block, Scope
-from ddpdoctor.source.walk import dotted
 from ddpdoctor.whole_numbers import whole_number
 
 Origins = tuple[Origin, ...]

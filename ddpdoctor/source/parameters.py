@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.calls_in_programs import MOST_SITES
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At, Origins, note_of, with_link
 from ddpdoctor.source.reaching import END
 from ddpdoctor.source.scopes import RawCall, Scope
 from ddpdoctor.source.single_objects import may_be_of
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.calling_contexts import CallingContext

@@ -222,7 +222,7 @@ class Project:
         return self._bases[id(cls)]
 
     def _find_bases(self, cls: Scope) -> list[Scope | str]:
-        from ddpdoctor.source.walk import dotted
+        from ddpdoctor.source.dotted_names import dotted
 
         found: list[Scope | str] = []
         for base in getattr(cls.node, "bases", ()):

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 Owner = tuple[str, str]
 """A registry: the file of its module, and its name there."""

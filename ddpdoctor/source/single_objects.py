@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At, Origins, without_context
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

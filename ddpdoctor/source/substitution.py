@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.dotted_names import dotted
 
 MOST_COPIED = 200  # nodes of an expression that is copied: what helpers return has below 100
 MOST_DEEP = 40  # levels of it: the evaluator gives up after 60, and a copy is made with one call per level

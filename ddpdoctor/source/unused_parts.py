@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ddpdoctor.evidence.training_code import Place, UnusedPart
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 _LAYERS = frozenset(
     {"Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding",

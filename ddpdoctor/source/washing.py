@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
-from ddpdoctor.source.walk import dotted
 
 _PASS_ON = frozenset({"enumerate", "zip", "sorted", "list", "tuple", "reversed"})
 

@@ -9,11 +9,11 @@ from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Context
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import meaning
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.guards import line_of, value_of
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.values import Values
-from ddpdoctor.source.walk import dotted
 
 
 @dataclass(eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 MOST_STEPS = 8
 _WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", ".fully_shard")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.parameters import given_at, position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values

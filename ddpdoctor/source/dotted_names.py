@@ -1,0 +1,54 @@
+"""Names as they are written: `torch.nn.Linear`, `net.module[0].head`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of names and attributes alone, else an empty string; kept at the node, as it is asked for often."""
+    known: str | None = node.__dict__.get("dotted_name")
+    if known is None:
+        known = node.__dict__["dotted_name"] = _dotted(node)
+    return known
+
+
+def _dotted(node: ast.expr) -> str:
+    parts: list[str] = []
+    at = node
+    while isinstance(at, ast.Attribute):
+        parts.append(at.attr)
+        at = at.value
+    if not isinstance(at, ast.Name):
+        return ""
+    parts.append(at.id)
+    return ".".join(reversed(parts))
+
+
+def written_path(node: ast.expr) -> str:
+    """`net.module[0].head` of names, attributes and plain subscripts, else an empty string."""
+    parts: list[str] = []
+    at = node
+    while isinstance(at, ast.Attribute | ast.Subscript):
+        if isinstance(at, ast.Attribute):
+            parts.append(f".{at.attr}")
+        elif isinstance(at.slice, ast.Constant | ast.Name | ast.UnaryOp):
+            parts.append(f"[{ast.unparse(at.slice)}]")
+        else:
+            return ""
+        at = at.value
+    return "".join((at.id, *reversed(parts))) if isinstance(at, ast.Name) else ""
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    """The names and dotted names in an expression."""
+    pending: list[ast.AST] = [node]
+    while pending:
+        at = pending.pop()
+        if isinstance(at, ast.Name | ast.Attribute):
+            key = dotted(at)
+            if key:
+                yield key
+                continue
+        pending.extend(ast.iter_child_nodes(at))
