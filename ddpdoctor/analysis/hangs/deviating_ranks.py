@@ -1,0 +1,205 @@
+"""Ranks at the end of all waits whose calls differ from those of ranks with the same part in the job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
+from ddpdoctor.analysis.collectives.rank_program import Kind
+from ddpdoctor.analysis.collectives.timeline import IssuedCall
+from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding
+from ddpdoctor.analysis.hangs.stopped_ranks import differs
+from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason
+
+MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
+MOST_EXCHANGED = 12  # operations of a cycle, two of which a rank may have exchanged
+
+
+@dataclass(frozen=True, slots=True)
+class DeviatingRanks:
+    """Tells which ranks of a cycle, or of those that are idle, left a call out, made one more, or made two in another order."""
+
+    programs: ProgramComparison
+    outstanding: Outstanding
+
+    def of_cycle(self, found: FinalWait) -> FinalWait:
+        """The same, or those of its ranks that left out what others wait in, made it besides, or made calls in another order."""
+        in_other_order = self._in_other_order(found)
+        if in_other_order:
+            return replace(found, deviating=in_other_order)
+        return (
+            self._by_surplus(found)
+            or self._by_surplus_of_those_waiting(found)
+            or self._exchanged(found)
+            or self._met_later(found)
+            or self._unusual(found)
+            or _mismatched(found)
+            or self._of_two_sides(found)
+            or found
+        )
+
+    def of_idle(self, found: FinalWait, *, idle_in_all: int) -> FinalWait:
+        """The same, or the ranks that left out what others wait in, or those that wait in a call that the idle never make.
+
+        `idle_in_all` are the ranks with nothing outstanding, whether others wait for them or not.
+        """
+        if 2 * idle_in_all > len(self.programs.records):
+            besides = {rank for one in found.operations if one.absent for rank in one.waiting}
+            if 2 * len(besides) < len(found.ranks):
+                return FinalWait(Reason.EXTRA, tuple(sorted(besides)), found.operations[:1])
+        return self._by_surplus(found) or found
+
+    def left_out_before(self, operations: Sequence[Operation]) -> FinalWait | None:
+        """The one rank of a send with its receive that has made another number of them than ranks with its part.
+
+        What both sides have posted are not halves of one transfer then.
+        """
+        for operation in operations:
+            if operation.group is None:
+                surplus = {rank: extra for rank in operation.members if (extra := self._surplus(rank, operation))}
+                if len(surplus) == 1:
+                    ((rank, extra),) = surplus.items()
+                    return FinalWait(Reason.LEFT_OUT if extra < 0 else Reason.EXTRA, (rank,), (operation,))
+        return None
+
+    def _by_surplus(self, found: FinalWait) -> FinalWait | None:
+        """The ranks that did not make an operation and have made fewer calls of its kind than their like, or those with more."""
+        for operation in sorted(found.operations, key=lambda one: one.group is None):
+            if operation.absent:
+                absent = {*operation.absent} & {*found.ranks}
+                without = {rank for rank in absent if self._surplus(rank, operation) < 0}
+                if without:
+                    return _at(Reason.LEFT_OUT, without, operation)
+                besides = {rank for rank in operation.waiting if self._surplus(rank, operation) > 0}
+                told = len(operation.absent) > len(operation.waiting) or besides == {*operation.waiting}
+                if besides and (found.reason is Reason.CYCLE or told):
+                    return _at(Reason.EXTRA, besides, operation)
+        return None
+
+    def _by_surplus_of_those_waiting(self, found: FinalWait) -> FinalWait | None:
+        """The minority of those that wait in one operation that has made another number of calls of its kind than its like."""
+        for operation in found.operations:
+            surplus = {rank: self._surplus(rank, operation) for rank in operation.waiting}
+            deviating = {rank for rank, extra in surplus.items() if extra}
+            if deviating and 2 * len(deviating) <= len(surplus):
+                fewer = all(surplus[rank] < 0 for rank in deviating)
+                return _at(Reason.LEFT_OUT if fewer else Reason.EXTRA, deviating, operation)
+        return None
+
+    def _exchanged(self, found: FinalWait) -> FinalWait | None:
+        """The same with the ranks that made two of these calls in another order than ranks with their part made them."""
+        deviating = [rank for rank in found.ranks[:MOST_COMPARED] if self._exchanged_by(rank, found.operations)]
+        if not deviating or 2 * len(deviating) >= max(len(found.ranks), 3):
+            return None
+        return replace(found, deviating=tuple(deviating))
+
+    def _exchanged_by(self, rank: int, operations: Sequence[Operation]) -> bool:
+        made = [
+            (kind, one.seq)
+            for one in operations
+            if one.group is not None and rank in one.members and (kind := self._kind(rank, one)) is not None
+        ]
+        return any(self.programs.exchanged(rank, *pair) for pair in combinations(made[:MOST_EXCHANGED], 2))
+
+    def _met_later(self, found: FinalWait) -> FinalWait | None:
+        """The minority in a call that some of its ranks made and others did not, where both went on to a common later one."""
+        for operation in found.operations:
+            if operation.group is None or not operation.absent or operation.without_dump:
+                continue
+            later = [{id(one) for one in self._after(operation, rank)} for rank in operation.waiting]
+            common = set.intersection(*later)
+            oldest = [self.outstanding.oldest(rank) for rank in operation.absent]
+            if all(one is not None and id(one) in common and not is_mismatch(one) for one in oldest):
+                made, lacking = len(operation.members) - len(operation.absent), len(operation.absent)
+                reason = Reason.LEFT_OUT if lacking < made else Reason.EXTRA
+                ranks = operation.absent if lacking < made else operation.waiting
+                tied = made == lacking
+                return replace(_at(reason, operation.members if tied else ranks, operation), tied=tied)
+        return None
+
+    def _after(self, operation: Operation, rank: int) -> Iterator[Operation]:
+        """What this rank waits in besides, enqueued later."""
+        mine = self.outstanding.of_rank[rank]
+        yield from mine[mine.index(operation) + 1 :]
+
+    def _in_other_order(self, found: FinalWait) -> tuple[int, ...]:
+        """The minority that is ahead of its like in one of these groups and behind in another."""
+        deviating = []
+        for rank in found.ranks:
+            extra = [self._surplus(rank, one) for one in found.operations if rank in one.members]
+            if any(extra) and self.programs.as_long_as_its_like(rank):
+                deviating.append(rank)
+        return tuple(deviating) if 2 * len(deviating) < max(len(found.ranks), 3) else ()
+
+    def _surplus(self, rank: int, operation: Operation) -> int:
+        """How many calls of this kind the rank is ahead of its like; 0 also where that cannot be told."""
+        kind = self._kind(rank, operation)
+        return (self.programs.surplus(rank, kind) or 0) if kind is not None else 0
+
+    def _kind(self, rank: int, operation: Operation) -> Kind | None:
+        between = operation.group is None
+        name = operation.link if operation.group is None else operation.group.group_sequences.group.name
+        return self.programs.kind(rank, name, point_to_point=between)
+
+    def _unusual(self, found: FinalWait) -> FinalWait | None:
+        """The minority that left out what had always followed before, of ranks of which no majority tells who is odd."""
+        deviations = [self.programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
+        unusual = {one.rank: one for one in deviations if one is not None and one.unusual}
+        if not unusual or 2 * len(unusual) > len(found.ranks):
+            return None
+        for operation in found.operations:
+            lacking = unusual.keys() & {*operation.absent}
+            if lacking:
+                return _at(Reason.LEFT_OUT, lacking, operation)
+        for operation in found.operations:
+            replaced = {rank for rank in operation.waiting if rank in unusual and _replaces(operation, unusual[rank])}
+            if replaced:
+                return _at(Reason.LEFT_OUT, replaced, operation)
+        return None
+
+    def _of_two_sides(self, found: FinalWait) -> FinalWait | None:
+        """The few ranks that all others wait for, each in a group of its own, while these few wait together for all others.
+
+        They have left out what the others wait in. Not where only two groups are used, of which either may have its turn first.
+        """
+        lacking = [one for one in found.operations if one.group is not None and one.absent and not one.without_dump]
+        smaller = (min((one.waiting, one.absent), key=len) for one in lacking)
+        few = {rank for ranks in smaller for rank in ranks}
+        left_out = [one for one in lacking if few.issuperset(one.absent) and few.isdisjoint(one.waiting)]
+        theirs = [one for one in lacking if few == {*one.waiting} and few.isdisjoint(one.absent)]
+        apart = len(left_out) + len(theirs) == len(lacking) and len(theirs) == 1
+        if not apart or len(left_out) < 2 or 2 * len(few) >= len(found.ranks):
+            return None
+        if {rank for one in left_out for rank in one.absent} != few:
+            return None
+        return FinalWait(Reason.LEFT_OUT, tuple(sorted(few)), tuple(left_out))
+
+
+def is_mismatch(operation: Operation) -> bool:
+    """Whether its ranks called different things by its number: then it is not one operation."""
+    return operation.group is not None and differs(operation.group, operation.seq)
+
+
+def _mismatched(found: FinalWait) -> FinalWait | None:
+    """The first operation of a cycle whose ranks called different things by its number."""
+    mismatch = next(filter(is_mismatch, found.operations), None)
+    return FinalWait(Reason.MISMATCH, mismatch.members, (mismatch,)) if mismatch is not None else None
+
+
+def _at(reason: Reason, ranks: Collection[int], operation: Operation) -> FinalWait:
+    return FinalWait(reason, tuple(sorted(ranks)), (operation,))
+
+
+def _replaces(operation: Operation, deviation: FirstDeviation) -> bool:
+    """Whether a later send or receive of this rank has taken the place of one that it left out: then the rank is not absent."""
+    if operation.group is not None:
+        return False
+    waits = operation.waiting[deviation.rank]
+    return any(_ends(call) == _ends(waits) for call in deviation.left_out)
+
+
+def _ends(issued: IssuedCall) -> list[tuple[int | None, int | None]]:
+    """Between which places of a group the halves go."""
+    return [(call.source, call.target) for call in issued.calls if call.point_to_point and call.source is not None]
