@@ -7,20 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+from ddpdoctor.analysis.collectives.calls_of_all import calls_of_all, where_ways_part
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
     Relation,
-    compare,
     seen_from_minority,
     tells_ranks_apart,
 )
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
+from ddpdoctor.analysis.collectives.stack_sides import one_side_and_all_others, sides_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.ways_parted import FirstCall, by_branches, by_functions
 from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, RankActivity
-from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, POINT_TO_POINT, Activity
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.majority import vote, vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, program_frames
@@ -29,8 +30,6 @@ from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import GivenRoot, LoopTurn, Stacks
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
-# ranks that stand so have come to one point of the program by different ways
-_APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
 # out of these a rank may come while another still waits: who is past them may have called them
@@ -124,7 +123,27 @@ def derive(
         return parted
     if not all(activity.kind is Activity.COLLECTIVE for activity in activities.each):
         raise SkipCheck("some rank waits for its device, and the source does not show behind which call")
-    sides = _sides(by_rank, ways, code)
+    try:
+        return _by_their_places(by_rank, ways, by_stack, code, turns, roots)
+    except SkipCheck:
+        found = _in_calls_of_all(by_rank, ways, by_stack, code)
+        if found is None:
+            raise
+        return found
+
+
+def _by_their_places(
+    by_rank: Mapping[int, RankActivity],
+    ways: Mapping[int, tuple[Frame, ...]],
+    by_stack: Mapping[int, Stacks],
+    code: SourceCode | None,
+    turns: PerRank[LoopTurn] | None,
+    roots: PerRank[GivenRoot] | None,
+) -> StackDesync:
+    """The two sides by what the source tells of the lines at which they wait."""
+    sides = sides_of(by_rank, ways, code)
+    if len(sides) > 2:
+        sides = one_side_and_all_others(sides, by_rank, ways, code) or sides
     if len(sides) != 2:
         raise SkipCheck("the ranks wait in one place, or in more than two")
     requested = _by_request(sides, by_rank, ways, code)
@@ -171,6 +190,28 @@ def derive(
         skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in ways.get(side[0], ())], code)),
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
         passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
+    )
+
+
+def _in_calls_of_all(
+    by_rank: Mapping[int, RankActivity],
+    ways: Mapping[int, tuple[Frame, ...]],
+    stacks: Mapping[int, Stacks],
+    code: SourceCode | None,
+) -> StackDesync | None:
+    """The two sides by their calls alone, where no rank comes out of them before all: each at the line where its way parts."""
+    calls = calls_of_all({rank: one.operation for rank, one in by_rank.items()}, ways, stacks, code)
+    votes = vote(calls) if calls is not None else None
+    if votes is None or len(votes.sides) != 2:
+        return None
+    depth = where_ways_part(ways)
+    parted = {rank: replace(one, place=ways[rank][min(depth, len(ways[rank]) - 1)]) for rank, one in by_rank.items()}
+    return StackDesync(
+        cause=Cause.MISMATCH,
+        minority=tuple(parted[rank] for rank in votes.sides[1]),
+        majority=tuple(parted[rank] for rank in votes.sides[0]),
+        tied=votes.tied,
+        comparison=Comparison(Relation.ELSEWHERE),
     )
 
 
@@ -317,32 +358,6 @@ def _skips(loop: Loop | None, frames: Sequence[Frame], code: SourceCode | None) 
         if place is not None and loop in place.loops:
             yield from (f"{PurePath(frame.file).name}:{line}" for line in loop.skips)
             return
-
-
-def _sides(
-    activities: Mapping[int, RankActivity], ways: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
-) -> list[list[int]]:
-    sides: list[list[int]] = []
-    for rank in sorted(activities):
-        for side in sides:
-            if _together(
-                activities[rank],
-                activities[side[0]],
-                compare(ways.get(rank, ()), ways.get(side[0], ()), code, further=None),
-            ):
-                side.append(rank)
-                break
-        else:
-            sides.append([rank])
-    return sides
-
-
-def _together(one: RankActivity, other: RankActivity, comparison: Comparison) -> bool:
-    """Whether two ranks are in one call, or in one step of the model: a rank may be in backward before another is."""
-    if comparison.relation is Relation.SAME and one.operation == other.operation:
-        return True
-    in_a_step = {one.operation, other.operation} <= {FORWARD, BACKWARD}
-    return in_a_step and comparison.relation not in _APART and comparison.loop is None
 
 
 def _have_one_root(ranks: Sequence[int], roots: PerRank[GivenRoot] | None) -> bool:
