@@ -18,8 +18,8 @@ from ddpdoctor.model import Where, group_ranks
 
 MIXED = "since then gradients are averaged with those of other steps"
 LENGTHS = "give every rank the same number of batches (DistributedSampler with drop_last), or train under `with Join([model]):`"
-_OF_A_LENGTH = re.compile(r" in range\(.*[^\W\d]")
-"""The head of a loop that counts up to what the program computes."""
+_OF_A_LENGTH = re.compile(r" in range\(.*[^\W\d]|^while .*[<>].*[^\W\d]")
+"""The head of a loop that counts up to what the program computes, or compares with it."""
 MOST_JUMPS = 3  # that are shown, where none stands under a test of the rank
 
 
@@ -114,7 +114,7 @@ def ways_out(
 
 
 def only_way_out(left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int]) -> Iterator[Where]:
-    """What alone can have let these ranks out of all these loops early: one `break` or `return`, or a `range` of a length to see.
+    """What alone can have let these ranks out of all these loops early: one `break` or `return`, or a head that says how long.
 
     The loops come outermost first. Nothing where there are several ways, or none that the source shows.
     """

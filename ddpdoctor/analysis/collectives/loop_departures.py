@@ -9,6 +9,7 @@ from enum import Enum
 from itertools import pairwise
 
 from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only
+from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
@@ -108,7 +109,9 @@ class LoopDepartures:
         return found if found is not None and not found.went_on and {*found.behind} == {*found.ranks} else None
 
 
-def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepartures:
+def derive(
+    calls: PerRank[CollectiveCalls], code: SourceCode | None, timeline: Timeline | None = None
+) -> LoopDepartures:
     """The first batch after which the ranks did not do the same: some began their next pass, or made no forward with it.
 
     Alone this is no fault: ranks may look for good batches each by itself, and have unequally many under `Join`.
@@ -138,18 +141,39 @@ def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepa
             went_on=found.went_on,
             frame=frame,
             loop=loop,
-            behind=_behind({entry.rank: entry.value for entry in calls if entry.rank in found.ranks}, code),
+            behind=_behind({entry.rank: entry.value for entry in calls if entry.rank in found.ranks}, code, timeline),
         )
     )
 
 
-def _behind(calls: Mapping[int, CollectiveCalls], code: SourceCode | None) -> Mapping[int, CollectiveCall]:
+def _behind(
+    calls: Mapping[int, CollectiveCalls], code: SourceCode | None, timeline: Timeline | None = None
+) -> Mapping[int, CollectiveCall]:
     """The last call of each of these ranks, if it came after its last forward and stands behind the loop around that."""
-    return {rank: call for rank, made in calls.items() for call in made.calls[-1:] if _is_behind(call, made, code)}
+    return {
+        rank: call
+        for rank, made in calls.items()
+        for call in made.calls[-1:]
+        if _is_behind(call, made, code, _program_of(call, rank, timeline))
+    }
 
 
-def _is_behind(call: CollectiveCall, made: CollectiveCalls, code: SourceCode | None) -> bool:
-    """Whether the line of this call is below the loop in its function, or in a function that led to that one."""
+def _program_of(call: CollectiveCall, rank: int, timeline: Timeline | None) -> tuple[Frame, ...]:
+    """The lines that led to this call, outermost first, by the flight recorder; none where it does not tell."""
+    if timeline is None or call.seq is None or call.group not in DEFAULT_GROUP:
+        return ()
+    groups = [group for group in timeline.groups if group.name in DEFAULT_GROUP]
+    issued = timeline.issued(groups[0], rank, call.seq) if groups else None
+    return issued.stack if issued is not None else ()
+
+
+def _is_behind(
+    call: CollectiveCall, made: CollectiveCalls, code: SourceCode | None, program: tuple[Frame, ...] = ()
+) -> bool:
+    """Whether this call is below the loop in its function, or in a function that led to that one, or was made from there.
+
+    `program` are the lines that led to the call, where they are known.
+    """
     forward = made.forwards[-1] if made.forwards else None
     frame, loop = _loop_of(forward, code)
     place, after = call.place, made.steps[-1].seq if made.steps else 0
@@ -159,7 +183,18 @@ def _is_behind(call: CollectiveCall, made: CollectiveCalls, code: SourceCode | N
         known = code.at(place.file, place.line) if code is not None else None
         return known is not None and loop not in known.loops and place.line > loop.line
     callers = forward.stack[forward.stack.index(frame) + 1 :] if frame in forward.stack else ()
-    return any((place.file, place.function) == (caller.file, caller.function) for caller in callers)
+    if any((place.file, place.function) == (caller.file, caller.function) for caller in callers):
+        return True
+    return _from_a_later_line(program, callers[::-1])
+
+
+def _from_a_later_line(program: Sequence[Frame], callers: Sequence[Frame]) -> bool:
+    """Whether the first of these lines, outermost first, that differs from those to the loop is below it in its function."""
+    differing = next(((here, there) for here, there in zip(program, callers, strict=False) if here != there), None)
+    if differing is None:
+        return False
+    here, there = differing
+    return (here.file, here.function) == (there.file, there.function) and here.line > there.line
 
 
 def _conditions(place: Frame | None, code: SourceCode | None) -> tuple[Condition, ...]:
@@ -210,7 +245,8 @@ def _next_pass(last: Mapping[int, StepMark], at: Mapping[int, StepMark]) -> _Fou
     """Some ranks are at the first batch of their next pass where the others drew a further one of the same."""
     early = tuple(rank for rank, mark in sorted(at.items()) if (mark.in_pass or 0) <= (last[rank].in_pass or 0))
     others = [rank for rank in at if rank not in early]
-    return _left_or_short(early, others, last, at[early[0]].forwards) if early and others else None
+    drawn = {rank: at[rank].in_pass or 0 for rank in others}
+    return _left_or_short(early, others, last, at[early[0]].forwards, drawn) if early and others else None
 
 
 def _irregular(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> _Found | None:
@@ -254,7 +290,7 @@ def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
         return None
     if any(marks[rank][least + 1].in_pass != (last[rank].in_pass or 0) + 1 for rank in others):
         return None
-    return _left_or_short(early, others, last, None)
+    return _left_or_short(early, others, last, None, {rank: marks[rank][least + 1].in_pass or 0 for rank in others})
 
 
 def _at_the_end_of_some(last: Mapping[int, StepMark]) -> _Found | None:
@@ -262,7 +298,7 @@ def _at_the_end_of_some(last: Mapping[int, StepMark]) -> _Found | None:
     early = tuple(rank for rank, mark in sorted(last.items()) if mark.of is not None and mark.in_pass == mark.of)
     others = [rank for rank in last if rank not in early]
     known = all(mark.of is not None and mark.in_pass is not None for mark in last.values())
-    return _left_or_short(early, others, last, None) if early and others and known else None
+    return _left_or_short(early, others, last, None, {}) if early and others and known else None
 
 
 def _by_the_call_behind(
@@ -290,14 +326,21 @@ def _by_the_call_behind(
 
 
 def _left_or_short(
-    early: tuple[int, ...], others: Sequence[int], last: Mapping[int, StepMark], forwards: int | None
+    early: tuple[int, ...],
+    others: Sequence[int],
+    last: Mapping[int, StepMark],
+    forwards: int | None,
+    drawn: Mapping[int, int],
 ) -> _Found | None:
-    """Why the ranks `early` drew no further batch of the pass of which all drew `last`; `forwards` are None at their end."""
+    """Why the ranks `early` drew no further batch of the pass of which all drew `last`; `forwards` are None at their end.
+
+    `drawn` is how many batches the others have drawn of it: a pass may have more than its data loader says.
+    """
     batches = {last[rank].in_pass for rank in (*early, *others)}
     if len(batches) > 1:
         return None
     (made,) = batches
-    lengths = {rank: mark.of for rank, mark in last.items() if mark.of is not None}
+    lengths = {rank: max(mark.of, drawn.get(rank, 0)) for rank, mark in last.items() if mark.of is not None}
     before_its_end = all(rank in lengths and made is not None and made < lengths[rank] for rank in early)
     if not before_its_end and len({*lengths.values()}) < 2:
         return None

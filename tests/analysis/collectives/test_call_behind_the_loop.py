@@ -1,0 +1,50 @@
+"""A call in a helper stands behind the training loop where a later line of the loop's caller led to it."""
+
+from dataclasses import replace
+
+import pytest
+
+from ddpdoctor.analysis.collectives.loop_departures import LoopDepartures
+from ddpdoctor.engine import derived
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from tests.drawn_batches import drew
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+
+LOOP = Loop(line=55, head="for images, labels in loader")
+CODE = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LOOP,)),))
+WAY = (Frame(file=TRAIN, line=61, function="train_step"), Frame(file=TRAIN, line=100, function="main"))
+
+
+def trained(made: CollectiveCalls, *calls: CollectiveCall) -> CollectiveCalls:
+    """The same rank, whose forwards `main` led to."""
+    forwards = tuple(replace(forward, place=WAY[0], stack=WAY) for forward in made.forwards)
+    return replace(made, forwards=forwards, calls=calls)
+
+
+@pytest.mark.parametrize(("line", "behind"), [(103, True), (100, False), (98, False)])
+def test_the_lines_that_led_to_a_call_tell_whether_it_is_behind_the_loop(line: int, behind: bool) -> None:
+    """In the same line of the caller, or above it, it may be a call of the loop or of the next pass."""
+    reduces = Frame(file=TRAIN, line=9, function="reduce_mean")
+    call = CollectiveCall(op="all_reduce", group="0", seq=4, place=reduces, returned=False)
+    early, others = trained(drew(1, 2, of=2), call), trained(drew(1, 2, 3, of=3))
+    last = waits(Did("all_reduce", line=9, function="reduce_mean", main=line))
+    evidence = flights(
+        [STEP, STEP, STEP, last],
+        [STEP, STEP, STEP, waits(STEP)],
+        facts={0: (early,), 1: (others,)},
+        job=(CODE,),
+    )
+    found = derived(evidence, LoopDepartures)
+    assert found is not None
+    assert (found.at_the_end is not None) is behind
+
+
+def test_a_rank_that_draws_more_than_its_loader_says_has_that_many_batches() -> None:
+    """A batch sampler that yields 3 batches where its length, and that of all others, is 2."""
+    facts = {0: (trained(drew(1, 2, 3, of=2)),), 1: (trained(drew(1, 2, of=2)),), 2: (trained(drew(1, 2, of=2)),)}
+    found = derived(flights([STEP], [STEP], [STEP], facts=facts, job=(CODE,)), LoopDepartures)
+    assert found is not None
+    assert found.first is not None
+    assert (found.first.lengths, found.first.culprits) == ({0: 3, 1: 2, 2: 2}, (0,))
