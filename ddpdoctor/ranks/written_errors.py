@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
@@ -17,6 +17,16 @@ PASSED_ON = "Original Traceback (most recent call last):"
 def frame_of(line: SourceLine) -> Frame:
     """The line as a frame."""
     return Frame(file=line.file, line=line.line, function=line.function)
+
+
+def optional_frame(line: SourceLine | None) -> Frame | None:
+    """The line as a frame; None where there is no line."""
+    return frame_of(line) if line is not None else None
+
+
+def frames_by_name(lines: Mapping[str, SourceLine]) -> dict[str, Frame]:
+    """Each of the lines as a frame, by the same names."""
+    return {what: frame_of(line) for what, line in lines.items()}
 
 
 def frames_of(lines: Iterable[SourceLine]) -> tuple[Frame, ...]:

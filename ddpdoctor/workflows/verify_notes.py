@@ -12,7 +12,7 @@ from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import group_ranks
-from ddpdoctor.ranks.training_trace_reader import second_wraps
+from ddpdoctor.ranks.training_trace_files import second_wraps
 
 STALLED = "stalled"  # a file beside the traces of a rank whose script was ended for its silence
 ASKED = 8  # of the last audited steps: whether ranks share the parameters out takes time to tell

@@ -16,7 +16,7 @@ from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.training_trace import TraceRecord, segment_name
 from ddpdoctor.agent.inside.step_tracker import StepTracker
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
-from ddpdoctor.ranks.training_trace_reader import read_trace
+from ddpdoctor.ranks.training_trace_files import read_trace
 
 
 class Wrapper(DistributedDataParallel):

@@ -20,7 +20,8 @@ from ddpdoctor.agent.inside.trace_writer import TraceWriter
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Gradient, PartMark, Track
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
-from ddpdoctor.ranks.training_trace_reader import read_trace, read_tracks
+from ddpdoctor.ranks.training_trace_files import read_trace
+from ddpdoctor.ranks.training_trace_reader import read_tracks
 
 NAME = st.text(max_size=8)
 COUNT = st.integers(0, 1 << 40)

@@ -30,7 +30,8 @@ from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.model import Severity
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
-from ddpdoctor.ranks.training_trace_reader import read_tracks, segments_of
+from ddpdoctor.ranks.training_trace_files import segments_of
+from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 
 FAMILY = "DDP5"

@@ -1,0 +1,155 @@
+"""The records of the training traces in a directory; see `agent.inside.schema.training_trace`."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema.source_line import SourceLine
+from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
+from ddpdoctor.ranks.call_ring_reader import OtherVersionError
+from ddpdoctor.whole_numbers import whole_number
+
+T = TypeVar("T")
+_OPENING = (
+    trace.Joined, trace.ModelListing, trace.Wrapped, trace.BufferBroadcasts, trace.WrappedTwice, trace.Device,
+)  # fmt: skip
+_KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
+
+
+def read_traces(directory: Path) -> dict[int, tuple[Joined, Sequence[TraceRecord]]]:
+    """How each rank joined the job, with its records in order: those of one part of the run, which all ranks have kept.
+
+    Raises:
+        OtherVersionError: a rank ran another version of ddpdoctor.
+    """
+    found: dict[int, tuple[Joined, Sequence[TraceRecord]]] = {}
+    cut: set[int] = set()
+    for segments in sorted(_segments_by_rank(directory), key=lambda files: files[-1].stat().st_mtime):
+        records = _joined_segments([[*_complete(read_trace(file))] for file in segments])
+        joined = next(iter(of_kind(Joined, records)), None)
+        if joined is not None and joined.rank is not None:
+            found[joined.rank] = joined, records
+            (cut.add if _segment_of(segments[0]) > 0 else cut.discard)(joined.rank)
+    if cut:
+        common = _in_common({rank: records for rank, (_, records) in found.items()})
+        found = {rank: (joined, common[rank]) for rank, (joined, _) in found.items()}
+    return dict(sorted(found.items()))
+
+
+def read_trace(file: Path) -> tuple[TraceRecord, ...]:
+    """The records of one rank, in order; lines that are incomplete, because the rank died in them, are left out.
+
+    Raises:
+        OtherVersionError: the rank ran another version of ddpdoctor.
+    """
+    return tuple(_records(file.read_bytes().splitlines()))
+
+
+def segments_of(directory: Path, pid: int) -> list[int]:
+    """The numbers of the segments that a process has kept of its trace, in order."""
+    return sorted(map(_segment_of, directory.glob(f"{pid}.*{trace.SUFFIX}")))
+
+
+def second_wraps(directory: Path) -> set[SourceLine]:
+    """Where ranks put a model under a second DistributedDataParallel, and called both."""
+    beginning = f'["{trace.WrappedTwice.__name__}"'.encode()
+    lines = (line for file in directory.glob("*.sync.jsonl") for line in file.read_bytes().splitlines())
+    return {
+        twice.line
+        for twice in of_kind(trace.WrappedTwice, _records(filter(lambda one: one.startswith(beginning), lines)))
+    }
+
+
+def of_kind(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
+    """The records of one kind."""
+    return [record for record in records if isinstance(record, kind)]
+
+
+def _segments_by_rank(directory: Path) -> list[list[Path]]:
+    """The files of each process, in order."""
+    files: dict[str, list[Path]] = {}
+    for file in directory.glob(f"*.{trace.SUFFIX}"):
+        files.setdefault(file.name.partition(".")[0], []).append(file)
+    return [sorted(segments, key=_segment_of) for segments in files.values()]
+
+
+def _segment_of(file: Path) -> int:
+    number = file.name.removesuffix(f".{trace.SUFFIX}").partition(".")[2]
+    return whole_number(number) or 0
+
+
+def _joined_segments(segments: Sequence[Sequence[TraceRecord]]) -> list[TraceRecord]:
+    """The records of all segments, and once those that each segment begins with."""
+    first, *later = segments
+    records = [*first]
+    for segment in later:
+        records += itertools.dropwhile(lambda record: isinstance(record, _OPENING), segment)
+    return records
+
+
+def _complete(records: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
+    """The records of one segment, each with what it leaves out because it is as in the record before."""
+    last: dict[str, list[Any]] = {}
+
+    def known(what: str, value: list[Any] | None) -> list[Any]:
+        if value is not None:
+            last[what] = value
+        return last.get(what, [])
+
+    for record in records:
+        match record:
+            case trace.Table():
+                yield record._replace(names=known("table", record.names), shapes=known("shapes", record.shapes))
+            case trace.Step(stepping=stepping, gradients=gradients):
+                if (state := stepping.state) is not None:
+                    stepping = stepping._replace(state=state._replace(names=known("state", state.names)))
+                if gradients is not None:
+                    gradients = gradients._replace(
+                        names=known("gradients", gradients.names), standings=known("standings", gradients.standings)
+                    )
+                yield record._replace(stepping=stepping, gradients=gradients)
+            case _:
+                yield record
+
+
+def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequence[TraceRecord]]:
+    """The records about the part of the run of which all ranks have kept their records.
+
+    Ranks write different amounts, so their oldest segments begin at different steps and epochs.
+    """
+    steps = {rank: of_kind(trace.Step, records) for rank, records in by_rank.items()}
+    step = max((mine[0].step for mine in steps.values() if mine), default=0)
+    forwards = max((mine[0].forwards for mine in steps.values() if mine), default=0)
+    epochs: dict[int, int] = {}
+    for loader in {epoch.loader for records in by_rank.values() for epoch in of_kind(trace.Epoch, records)}:
+        of_ranks = [
+            [one.number for one in of_kind(trace.Epoch, records) if one.loader == loader]
+            for records in by_rank.values()
+        ]
+        epochs[loader] = max((min(mine) for mine in of_ranks if mine), default=0)
+
+    def is_common(record: TraceRecord) -> bool:
+        if isinstance(record, (trace.Step, trace.Overflow, trace.UnwrappedModels)):
+            return record.forwards >= forwards
+        if isinstance(record, (trace.Evaluation, trace.UnwaitedWork)):
+            return record.step > step  # those before the first common step may be in a segment that is gone
+        return not isinstance(record, trace.Epoch) or record.number >= epochs[record.loader]
+
+    return {rank: [record for record in records if is_common(record)] for rank, records in by_rank.items()}
+
+
+def _records(lines: Iterable[bytes]) -> Iterator[TraceRecord]:
+    for line in lines:
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            name, fields = json.loads(line)
+            if name == Joined.__name__ and fields[0] != trace.VERSION:
+                raise OtherVersionError(f"the training trace of rank {fields[1]}", fields[0], trace.VERSION)
+            yield msgspec.convert(fields, type=_KINDS[name])
