@@ -18,7 +18,7 @@ from ddpdoctor.source.pyproject import TABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ddpdoctor.cli.project_file import Command, Group
+    from ddpdoctor.cli.project_file import Command, Group, Parameter
 
 
 def register(app: typer.App) -> None:
@@ -59,7 +59,8 @@ def config(
     widest = {key: max(len(str(row[key])) for row in rows) for key in ("command", "option", "value")}
     for row in rows:
         cells = (f"{row[key]!s:<{widest[key]}}" for key in ("command", "option", "value"))
-        output.show("  ".join((*cells, row["source"])) + "\n")
+        error = f"  error: {row['error']}" if row["error"] else ""
+        output.show("  ".join((*cells, row["source"])) + f"{error}\n")
 
 
 def _all(commands: tuple[str, ...]) -> Group:
@@ -81,8 +82,10 @@ def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any
         variable = next((each for each in typer.variables_of(command.name, name) if os.environ.get(each)), None)
         in_file = from_file.get(command.name, {})
         value: object
+        error = None
         if variable is not None:
             value, source = os.environ[variable], variable
+            error = _error(command, option)
         elif option.name in in_file and found is not None:
             own = name.removeprefix("--") in found.table.get(command.name, {})
             table = f"{TABLE}.{command.name}" if own else TABLE
@@ -90,4 +93,14 @@ def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any
         else:
             value, source = option.default, "default"
         shown = value.value if isinstance(value, Enum) else value
-        yield {"command": command.name, "option": name, "value": shown, "source": source}
+        yield {"command": command.name, "option": name, "value": shown, "source": source, "error": error}
+
+
+def _error(command: Command, option: Parameter) -> str | None:
+    """Why the option does not take the value of its variable, in the words with which the command refuses it; else None."""
+    context = typer.Context(command)  # type: ignore[arg-type] # click's own, from wherever this typer has click
+    try:
+        option.process_value(context, option.value_from_envvar(context))
+    except typer.ClickException as error:
+        return str(error.format_message())
+    return None

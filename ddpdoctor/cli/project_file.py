@@ -44,6 +44,12 @@ class Parameter(Protocol):
     default: object
     """Its value where nothing sets it."""
 
+    def value_from_envvar(self, context: Any) -> object:  # noqa: ANN401 - click's context, from wherever this typer has click
+        """The value of its variable, split where it takes several."""
+
+    def process_value(self, context: Any, value: object) -> object:  # noqa: ANN401
+        """The value as the command gets it; raises click's error where it does not take it."""
+
 
 class Command(Protocol):
     """A command as click has it."""

@@ -109,6 +109,18 @@ def test_a_mistake_in_the_file_is_told(text: str, said: str, project: Path, capf
     assert said in capfd.readouterr().err
 
 
+def test_a_variable_with_a_value_that_the_option_does_not_take_is_shown_with_the_reason(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDPDOCTOR_WATCH_STALL_AFTER", "soon")
+    monkeypatch.setenv("DDPDOCTOR_WATCH_IGNORE", "DDP209")
+    assert cli.run(["config", "watch"]) == 0
+    lines = {line.split()[1]: line for line in capfd.readouterr().out.splitlines()}
+    refused = "DDPDOCTOR_WATCH_STALL_AFTER  error: Invalid value for '--stall-after': 'soon' is not a valid float"
+    assert refused in lines["--stall-after"]
+    assert "error" not in lines["--ignore"]
+
+
 def test_nothing_set_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
