@@ -81,7 +81,7 @@ def first_rank(member: Member, options: argparse.Namespace) -> None:
 
 
 def leader(options: argparse.Namespace) -> Callable[[Relay, Member], None]:
-    """What the rank does that speaks for its host."""
+    """What the rank does that sends for its host."""
 
     def lead_host(relay: Relay, member: Member) -> None:
         from ddpdoctor.transport.rank_0 import lead

@@ -19,7 +19,7 @@ log = logging.getLogger("ddpdoctor")
 
 
 class ReplicasDifferError(DdpdoctorError):
-    """The replicas came apart; the message is the report. Every rank raises it, so that none waits for another."""
+    """The replicas diverged; the message is the report. Every rank raises it, so that none waits for another."""
 
     exit_code = 1
 

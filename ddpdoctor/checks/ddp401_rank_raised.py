@@ -1,4 +1,4 @@
-"""A rank raised an exception of its own; what its peers say about closed connections is an echo of it."""
+"""A rank raised an exception of its own; the errors of its peers about closed connections are secondary."""
 
 from __future__ import annotations
 

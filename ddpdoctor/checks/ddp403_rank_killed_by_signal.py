@@ -18,7 +18,7 @@ USUAL_SENDERS = {
     "SIGINT": "Ctrl-C, or a launcher that passes it on",
     "SIGSEGV": "a bug in native code: run it again with PYTHONFAULTHANDLER=1 to see the Python line, and compare the versions "
     "of torch, the driver and the extensions with those of a host where it works",
-    "SIGABRT": "an assertion in native code: its last words stand in the log just before",
+    "SIGABRT": "an assertion in native code: its message stands in the log just before",
     "SIGBUS": "memory-mapped data that is gone, or a full /dev/shm: `df /dev/shm`",
     "SIGFPE": "a division by zero in native code",
     "SIGILL": "an instruction that this processor does not have: the build of torch or of an extension does not fit the host",
@@ -56,7 +56,7 @@ RULE = Rule(
 def check(
     failures: Failures, calls: PerRank[CollectiveCalls] | None, steps: PerRank[StepCount] | None
 ) -> Iterator[Finding]:
-    """The ranks by the signal that ended them, with what usually sends it and the rank's last words.
+    """The ranks by the signal that ended them, with what usually sends it and the rank's last message.
 
     A rank that a signal ended shows no stack. Its record of its calls outlives it: its last training forward and its steps.
     """

@@ -1,4 +1,4 @@
-"""What `ddpdoctor watch` prints and writes of a job: verdicts, remarks, the user's own command, the last words."""
+"""What `ddpdoctor watch` prints and writes of a job: verdicts, remarks, the user's own command, the last message."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class WatchReporter:
             self.say(f"no progress for {idle:.0f} s by now; the verdict above has not changed")
 
     def last(self, report: Report, code: int, *, ended_by: str, compared: str = "") -> None:
-        """The last words, below everything that the job and its launcher printed: the verdict, or that nothing was found.
+        """The last message, below everything that the job and its launcher printed: the verdict, or that nothing was found.
 
         Of a job that ended well, a verdict that stands above is not repeated. `compared` says what of the replicas was.
         """

@@ -1,4 +1,4 @@
-"""What the operating system knows of a rank's process, and of a job that stands still."""
+"""What the operating system knows of a rank's process, and of a job that hangs."""
 
 from __future__ import annotations
 

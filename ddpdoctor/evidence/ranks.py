@@ -247,7 +247,7 @@ class EndRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingGradients:
-    """Parameters of a rank's wrapped models without a gradient, where others of their model have one, as the job stood still."""
+    """Parameters of a rank's wrapped models without a gradient, where others of their model have one, as the job hung."""
 
     names: tuple[str, ...]
     """Their names; of many the first ones."""

@@ -78,7 +78,7 @@ def unplaced(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> list[str
 
 
 def aftermath(group: GroupTimeline, mismatch: Mismatch) -> str:
-    """`, also in 3 later calls, without an error`: what became of a clash that all ranks came past."""
+    """`, also in 3 later calls, without an error`: what became of a mismatch that all ranks came past."""
     again = f", also in {mismatch.more} later calls" if mismatch.more else ""
     came_past = all(issued.seq > mismatch.seq for issued in group.last.values())
     silent = ", without an error" if came_past and all(one.done for one in mismatch.issued.values()) else ""

@@ -53,7 +53,7 @@ class Hooked:
         self._remember_models_and_optimizers()
 
     def remove(self) -> None:
-        """Write the last words, and leave torch, the models and the optimizers as they were."""
+        """Write the last record, and leave torch, the models and the optimizers as they were."""
         self._tracker.close()
         for owner, before in zip(WRAPPED, self._before, strict=True):
             for name, value in list(vars(owner).items()):

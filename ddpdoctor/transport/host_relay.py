@@ -1,4 +1,4 @@
-"""The ranks of one host elect one that speaks for all of them: it alone needs torch and a connection to rank 0's store.
+"""The ranks of one host elect one that sends for all of them: it alone needs torch and a connection to rank 0's store.
 
 Whoever first binds a name in the kernel's table of Unix sockets leads; the others connect to it, and know it by its user. The
 kernel frees the name with the process, so that where a leader dies the next rank takes its place, and everybody tells it

@@ -53,7 +53,7 @@ def run_bench(
     on_event: Callable[[Mapping[str, Any]], None] | None = None,
     on_wait: Callable[[Waiting], None] | None = None,
 ) -> tuple[Evidence, bool]:
-    """The evidence of one benchmark, and whether this process speaks for the job.
+    """The evidence of one benchmark, and whether this process reports for the job.
 
     `on_event` sees rank 0's results as they come; `on_wait` is called once a second until the ranks of a launch have met.
     Where the ranks fail in the middle, what was measured until then is kept, and the evidence is undecided with the reason.

@@ -34,7 +34,7 @@ def run_training(
     on_wait: Callable[[Waiting], None] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[Evidence, bool]:
-    """The evidence of one training run, and whether this process speaks for the job.
+    """The evidence of one training run, and whether this process reports for the job.
 
     Without arguments it is the simple path, train.py; with any it is recipe.py, which has the options. `on_event` sees each
     event (`step`, `epoch`, `end`) as it comes; under a launcher `on_wait` is called once a second until all ranks have met.

@@ -28,7 +28,7 @@ def how_it_ended(script: Path, code: int, started: str) -> tuple[str, ...]:
 
 
 def without_a_final_record(ranks: Sequence[RankFacts], gave_up: Container[str]) -> tuple[str, ...]:
-    """A note where ranks ended without last words; of those in `gave_up`, ranks as text, it is said elsewhere why."""
+    """A note where ranks ended without an end record; of those in `gave_up`, ranks as text, it is said elsewhere why."""
     tracks = [(str(facts.rank), fact) for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     silent = sum(track.steps_made is None and rank not in gave_up for rank, track in tracks)
     if not silent:

@@ -106,7 +106,7 @@ class JobEvidence:
         return self._together(ranks, looked, missing, stall, code=None)
 
     def after_exit(self, code: int, stall: Evidence | None) -> Evidence:
-        """What is known once the job has ended with `code`, with what it showed while it stood still, unless it went on."""
+        """What is known once the job has ended with `code`, with what its stall showed, unless it went on."""
         looked = {found.rank: found for found in stall.ranks} if stall is not None else {}
         ranks = find_ranks(self.directory)
         return self._together(

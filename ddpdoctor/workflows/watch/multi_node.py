@@ -1,4 +1,4 @@
-"""The other nodes of a job: each one's `watch` writes a case into a shared directory, and that of rank 0 speaks for all."""
+"""The other nodes of a job: each one's `watch` writes a case into a shared directory, and that of rank 0 reports for all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDED = "ended"  # in the meta of a case: the exit code of the node's command, e
 BEAT_SECONDS = 5.0
 ALIVE_SECONDS = 30.0  # six beats
 ANSWER_SECONDS = 20.0  # two beats, and a look in between
-PATIENCE_SECONDS = 10.0  # all nodes stand still at the same moment, and a look takes one to three seconds
+PATIENCE_SECONDS = 10.0  # all nodes see the stall at the same moment, and a snapshot takes one to three seconds
 POLL_SECONDS = 0.2
 CLOCK_SECONDS = 2.0  # how coarse the times of a file system may be
 
