@@ -90,7 +90,7 @@ _PREFIXED = {
         r"|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}"
     ),
     # a JSON web token
-    "eyj": r"eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,4000})?",
+    "eyj": r"eyJ[A-Za-z0-9_-]{8,1000}\.[A-Za-z0-9_-]{8,4000}(?:\.[A-Za-z0-9_-]{0,4000})?",
     # Twilio
     "sk ac": r"(?:SK|AC)[a-f0-9]{32}",
     "pat sl. v1.0- fm1_ fm2_": (

@@ -76,7 +76,7 @@ _INSTALLED = re.compile(r"/(?:site|dist)-packages/([^/]+?)(?:\.py)?(?:/|$)")
 _LAUNCHERS = re.compile(
     r"""
     (?:/|^)bin/(?:torchrun|accelerate|accelerate-launch|deepspeed|ds|horovodrun)$
-    | torch/distributed/(?:run|launch|launcher/api|elastic/\S+)\.py$
+    | torch/distributed/(?:run|launch|launcher/api|elastic/(?:\w{1,80}/){0,4}\w{1,80})\.py$
     | torchelastic/ | /accelerate/commands/ | /deepspeed/launcher/
     """,
     re.VERBOSE,

@@ -29,9 +29,7 @@ GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and le
 CONTINUE_SECONDS = 0.5  # between two attempts to continue a subreaper that somebody has stopped
 KEPT_LINES = 400
 TREE = "DDPDOCTOR_TREE"
-_TORCHS_OWN = re.compile(
-    r"(?:\[rank\d+\]:\s?)?\[[IWE]\d+ |Exception raised from .* \(most recent call first\)|frame #|<omitting"
-)
+_TORCHS_OWN = re.compile(r"(?:\[rank\d+\]:\s?)?\[[IWE]\d+ |Exception raised from |frame #|<omitting")
 _NUMBERS = itertools.count()
 _MARKS: WeakKeyDictionary[subprocess.Popen[str], str] = WeakKeyDictionary()
 

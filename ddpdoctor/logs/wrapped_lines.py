@@ -34,7 +34,7 @@ _BEGINS = re.compile(
     | (?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)\b
     | (?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL)\b | (?:srun|slurmstepd|mpirun|usage|wandb|terminate\ called)\b
     | (?:Failures|Root\ Cause|Killing\ subprocess|Epoch|epoch|step|Step|iter|loss|Last\ error|Killed|Aborted)\b
-    | [\w.-]{1,80}:\d{1,9}:\d{1,9}\ \[ | \d+:\ | nccl\w+Error:
+    | [\w.-]{1,80}:\d{1,9}:\d{1,9}\ \[ | \d{1,9}:\ | nccl\w{1,40}Error:
     """,
     re.VERBOSE,
 )

@@ -42,7 +42,7 @@ MAX_PROCESSES = 16
 MOST_DIGITS = len(str(MOST_RANKS))
 MOST_DIGITS_OF_AN_ADDRESS = len(str(1 << 64)) + 1
 _RANK = re.compile(r"rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
-_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+_NUMBER = re.compile(r"\d+")
 
 
 _MOMENTS = ("created_ns", "completed_ns")
@@ -228,11 +228,11 @@ def rank_of(path: Path) -> int:
         UndecidedError: no name tells it.
     """
     for name in (path.stem if path.suffix in {".json", ".pkl", ".pickle", ".bin"} else path.name, path.parent.name):
-        found = _RANK.search(name) or _NUMBER.search(name)
-        if found and len(found[1]) > MOST_DIGITS:
-            raise UndecidedError(f"its name contains no rank: {found[1][:MOST_DIGITS]}... is too large")
+        found = [*_RANK.findall(name)[:1], *_NUMBER.findall(name)[-1:]]
+        if found and len(found[0]) > MOST_DIGITS:
+            raise UndecidedError(f"its name contains no rank: {found[0][:MOST_DIGITS]}... is too large")
         if found:
-            return int(found[1])
+            return int(found[0])
     raise UndecidedError("its name contains no rank", hint="name it rank_N, as in nccl_trace_rank_3")
 
 

@@ -25,14 +25,18 @@ except ImportError:  # Python 3.10
 PROGRAMS = {"ddpdoctor.agent.on_path.sitecustomize", "ddpdoctor.__main__"}
 CHARACTERS = "a0 .:-_/[(,=\"'\\A#e\t"
 MANY = 16  # repetitions beyond which a repeat counts as without end
-SIZES = (300, 1200, 4800)
-AGAIN = 5  # measurements of what looks slow: another program may have held the processor
-SLOW_SECONDS = 0.004  # what a linear pattern needs for thousands of characters: a hundredth of it
-GROWTH = 9.0  # for four times the size: 4 where linear, 16 where quadratic
+SIZES = (1200, 4800)
+LOOKS_SLOW = 7.0  # the growth of time for four times the size: 4 where linear, 16 where quadratic
+SHORT_SECONDS = 2e-4  # below it, growth is the noise of the clock
+LONG_SECONDS = 2e-3  # well above what another program on the processor adds
+AGAIN = 5  # measurements of what looks slow, of which the shortest counts
+TIMES = 16  # how much longer the text is that decides
+IS_SLOW = 64.0  # the growth of time for `TIMES` the size: 16 where linear, 256 where quadratic
+MOST_CHARACTERS = 100_000  # what takes less than `LONG_SECONDS` here needs no more than 20 nanoseconds a character
 
 
 def patterns() -> Mapping[str, re.Pattern[str]]:
-    """By where it stands, every pattern: compiled in a module, in a call of `re`, or declared by a rule."""
+    """By where it stands, every pattern: compiled in a module, in a call of `re`, or declared by a rule. Each once."""
     found: dict[str, re.Pattern[str]] = {}
     for info in pkgutil.walk_packages(ddpdoctor.__path__, "ddpdoctor."):
         if info.name in PROGRAMS or ".agent.inside" in info.name or ".callbacks" in info.name:
@@ -47,7 +51,8 @@ def patterns() -> Mapping[str, re.Pattern[str]]:
         for number, error in enumerate(rule.errors):
             for text in filter(None, (error.regex, error.frames)):
                 found[f"{rule.code} error {number} {text[:20]}"] = re.compile(text)
-    return {f"{place} {pattern.pattern[:60]!r}": pattern for place, pattern in found.items()}
+    once = {(pattern.pattern, pattern.flags): (place, pattern) for place, pattern in reversed(found.items())}
+    return {f"{place} {pattern.pattern[:60]!r}": pattern for place, pattern in once.values()}
 
 
 def _inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
@@ -81,19 +86,35 @@ def _in_calls(file: Path) -> Iterator[tuple[int, str, int]]:
             yield node.lineno, node.args[0].value, sum(getattr(re, name) for name in flags)
 
 
-def slow_on(pattern: re.Pattern[str]) -> tuple[str, list[float]] | None:
-    """What a text of more than linear time for `pattern` is made of, and the seconds at each size; None where none was found."""
+def slow_on(pattern: re.Pattern[str]) -> tuple[str, float] | None:
+    """What a text of more than linear time for `pattern` is made of, and how much longer it takes for `TIMES` the size.
+
+    The clock of a busy or slow machine proves nothing by itself: texts of a few thousand characters only say which attacks
+    deserve a measurement that is long enough to be sure of. None where no attack worked.
+    """
     for prefix, pump, suffix in attacks(pattern):
-        seconds: list[float] = []
-        for size in SIZES:
-            text = prefix + pump * (size // len(pump)) + suffix
-            seconds.append(min(_seconds(pattern, text) for _ in range(2)))
-            if len(seconds) > 1 and seconds[-1] > SLOW_SECONDS and seconds[-1] > GROWTH * seconds[-2]:
-                texts = [prefix + pump * (each // len(pump)) + suffix for each in (size // 4, size)]
-                small, large = (min(_seconds(pattern, text) for _ in range(AGAIN)) for text in texts)
-                if large > GROWTH * small:
-                    return f"{prefix!r} + {pump!r} * n + {suffix!r}", seconds
+        texts = [prefix + pump * (size // len(pump)) + suffix for size in SIZES]
+        small, large = (_shortest_of(pattern, text, 2) for text in texts)
+        if large < max(SHORT_SECONDS, LOOKS_SLOW * small):
+            continue
+        growth = _growth(pattern, prefix, pump, suffix)
+        if growth > IS_SLOW:
+            return f"{prefix!r} + {pump!r} * n + {suffix!r}", growth
     return None
+
+
+def _growth(pattern: re.Pattern[str], prefix: str, pump: str, suffix: str) -> float:
+    """How much longer a search takes in a text of `TIMES` the size; 0 where it is too fast to tell."""
+    size = SIZES[0] // len(pump)
+    while (small := _shortest_of(pattern, prefix + pump * size + suffix, AGAIN)) < LONG_SECONDS:
+        size *= 2
+        if size * len(pump) > MOST_CHARACTERS:
+            return 0.0
+    return _shortest_of(pattern, prefix + pump * (size * TIMES) + suffix, 2) / small
+
+
+def _shortest_of(pattern: re.Pattern[str], text: str, times: int) -> float:
+    return min(_seconds(pattern, text) for _ in range(times))
 
 
 def _seconds(pattern: re.Pattern[str], text: str) -> float:

@@ -69,7 +69,7 @@ _PLACES = (
     (Activity.SUBPROCESS, "/subprocess", "_wait|wait|_try_wait|communicate|_communicate|run"),
     (Activity.SUBPROCESS, r"/multiprocessing/(popen_\w+|process)", "wait|poll|join"),
     (Activity.LOCK, "/(threading|multiprocessing/synchronize)", "acquire|__enter__"),
-    (Activity.LOCK, "/filelock/.*", ".*"),
+    (Activity.LOCK, r"/filelock/(?:\w+/)?\w+", ".*"),
     (Activity.HANDOVER, "/(threading|multiprocessing/synchronize)", "wait|wait_for|_wait_for_tstate_lock|join|result"),
     (Activity.HANDOVER, "/(queue|multiprocessing/(queues|pool|connection))", ".*"),
     (Activity.HANDOVER, "/concurrent/futures/_base", "result"),
