@@ -63,7 +63,14 @@ def _given_is_known(seen: ByRank) -> bool:
 
 
 def given_differently(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, ...]:
-    """The parameters that differ when the optimizer gets them."""
+    """The parameters that differ when the optimizer gets them; none where some ranks did not look, and may have the same.
+
+    A rank that has not looked has those of its forward only if no code wrote them unseen: through `.data` PyTorch counts no
+    write. So it is where operations wrote as often on all ranks, and others looked for another reason.
+    """
+    looked = [one.integrity is not None and bool(one.integrity.given) for one in seen.values()]
+    if any(looked) and not all(looked) and not _written_unequally(seen):
+        return ()
     tables = weights_given(seen, tracks)
     first = next(iter(tables.values()))
     return tuple(name for name in first if len({table.get(name) for table in tables.values()}) > 1)
@@ -84,7 +91,7 @@ def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[s
     it, and PyTorch counts as many writes on all ranks.
     """
     found = _integrity(seen)
-    if found is None or _is_code(seen, found, who_wrote_given(seen, tracks, names)[0]):
+    if found is None or _is_code(seen, who_wrote_given(seen, tracks, names)[0]):
         return False
     parities = {rank: one.integrity.given_parities.get(names[0]) for rank, one in seen.items() if one.integrity}
     known = [one for one in parities.values() if one is not None]
@@ -122,10 +129,14 @@ def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track
     )  # fmt: skip
 
 
-def _is_code(seen: ByRank, found: Mapping[int, Integrity], writers: Sequence[int]) -> bool:
+def _written_unequally(seen: ByRank) -> bool:
+    """Whether operations wrote the weights more often on some ranks, from the forward to the end of the step."""
+    return len({one.integrity.end - one.integrity.begin for one in seen.values() if one.integrity is not None}) > 1
+
+
+def _is_code(seen: ByRank, writers: Sequence[int]) -> bool:
     """Whether code is known that changed weights of these ranks between the forward and the step."""
-    writes = {one.end - one.begin for one in found.values()}
-    return len(writes) > 1 or len(writers) == len(seen) or bool(own_lines(seen, "given weights", writers))
+    return _written_unequally(seen) or len(writers) == len(seen) or bool(own_lines(seen, "given weights", writers))
 
 
 def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDifferently]:

@@ -137,3 +137,12 @@ def test_several_elements_are_put_down_to_the_step_only_where_its_weights_were_l
 def test_equal_writes_that_give_equal_weights_are_healthy() -> None:
     wrote = second_step("a1", end=1, given={"w": "other", "v": "same"}, given_parities={"w": MANY, "v": 1})
     assert not diagnose(all_with(wrote, wrote)).findings
+
+
+def test_a_rank_that_did_not_look_may_have_written_unseen_as_the_others_did() -> None:
+    """A momentum encoder (`k.data = ...`) in the forward of all ranks; only one has looked, and PyTorch counts no write."""
+    written = {"given": {"w": "other", "v": "same"}, "given_parities": {"w": MANY, "v": 1}}
+    healthy_steps = second_step("a1")
+    assert not diagnose(all_with(second_step("a1", **written), healthy_steps)).findings
+    found = headline(all_with(second_step("bad", MANY, **written), healthy_steps))
+    assert found != ("DDP509", (1,), "between forward and step")  # it may as well have been the step
