@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import compare, rank_test
+from ddpdoctor.analysis.collectives.callsites import compare, rank_test, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips, turns_cut_short
+from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
@@ -16,6 +17,7 @@ from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
@@ -96,6 +98,8 @@ def check(
         or ended_without_it(iterations.accumulation, failures)
     ):
         yield _by_accumulation(iterations.accumulation, code)
+    elif iterations.lengths:
+        yield _by_lengths(iterations.lengths, code)
     elif departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):
         if departure.how in (How.SKIPPED, How.IRREGULAR):
             yield _by_departure(departure)
@@ -217,6 +221,19 @@ def _by_accumulation(uneven: UnevenAccumulation, code: SourceCode | None) -> Fin
     )
 
 
+def _by_lengths(lengths: Mapping[int, int], code: SourceCode | None) -> Finding:
+    sides = vote(lengths)
+    said = " and ".join(f"{lengths[side[0]]} on {group_ranks(side)}" for side in reversed(sides.sides))
+    return RULE.finding(
+        f"ranks accumulate over different numbers of forwards: {said}; each step is still reduced once on all of them",
+        ranks=sides.minority,
+        where=decides_the_reduction(code),
+        severity=Severity.INFO,
+        remedy="accumulate over equally many batches on every rank, unless these are larger on some: weigh the losses then",
+        forwards={str(rank): length for rank, length in sorted(lengths.items())},
+    )
+
+
 def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCode | None) -> Finding:
     sides, seq = parted.sides, parted.seq
     everyone = (*sides.minority, *sides.majority)
@@ -231,12 +248,19 @@ def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCod
         ranks=called if alone else sides.minority,
         where=[
             *(called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
+            *(() if called else _backwards_by_rank(code)),
             *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
         ],
         remedy=OF_A_CALL if called else None,
         iteration=parted.iteration,
         collectives={str(rank): count for rank, count in sorted(seq.items())},
     )
+
+
+def _backwards_by_rank(code: SourceCode | None) -> Iterator[Where]:
+    """The backwards that not every rank makes: without one, a forward has no reduction."""
+    for asked in rank_requests(code, "backward"):
+        yield Where.at(asked.frame, rank=None, note=f"the backward, {spoken(asked.condition, asked.frame.file)}")
 
 
 def _said_of_counts(parted: IterationSkew) -> str:

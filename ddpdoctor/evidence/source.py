@@ -132,7 +132,7 @@ class Request:
     wants: str
     """`stop`: that the loop or the program ends; `exit`: that the program ends, by a call such as `sys.exit`; `call`: that the
     framework makes calls of its own (evaluate, save, reduce); `accumulate`: that gradients of some forwards are not reduced
-    (`no_sync`, `accumulate`)."""
+    (`no_sync`, `accumulate`); `backward`: a backward."""
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around it, outermost first."""
 

@@ -16,7 +16,7 @@ from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.calls_on_the_way import branches_before, collectives_before, comes_straight, only_makes
 from ddpdoctor.source.group_arguments import passes_a_group
 from ddpdoctor.source.loop_counters import counter_of
-from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
+from ddpdoctor.source.rank_dataflow import compares_the_rank, names_of_the_rank, tells_the_rank, values_by_rank
 from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
 from ddpdoctor.source.waiting_loops import awaited
 from ddpdoctor.source.walk import walk
@@ -190,7 +190,13 @@ class _Index:
         blocks = [*found.block.chain(), *_blocks_within(found, scope)]
         around = (condition for block in blocks if (condition := self._condition(block)) is not None)
         asked = self._asked_by_value(found.node)
-        return (*_decorators(scope), *self._left_to(found), *around, *self._tested_first(found.node), *asked)
+        return (
+            *_decorators(scope, self.ranks),
+            *self._left_to(found),
+            *around,
+            *self._tested_first(found.node),
+            *asked,
+        )
 
     def _tested_first(self, statement: ast.stmt) -> Iterator[Condition]:
         """The tests of the rank that stand before the only call of an `if`, in its own test: `if is_main() and evaluate():`."""
@@ -338,6 +344,8 @@ def _wants(statement: ast.stmt) -> str | None:
             return "stop"
         case ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute() as called)) if ast.unparse(called) in _EXITS:
             return "exit"
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="backward"))):
+            return "backward"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
             return "accumulate"
         case ast.Assign() | ast.Return() if _ACCUMULATES.search(ast.unparse(statement)):
@@ -361,13 +369,16 @@ def _is_false(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and not value.value
 
 
-def _decorators(scope: Scope) -> Iterator[Condition]:
-    """Those by which one rank alone runs the function, or a rank that was asked before does not: its cache answers."""
+def _decorators(scope: Scope, ranks: frozenset[str]) -> Iterator[Condition]:
+    """Those by which one rank alone runs the function, or a rank that was asked before does not: its cache answers.
+
+    And those whose arguments depend on the rank: `@trainer.on(Events.EPOCH_COMPLETED(every=2 + (rank == 1)))`.
+    """
     for decorator in scope.decorators:
         called = _called(decorator)
-        only_one = _ONE_RANK_ONLY.search(called) is not None
-        if only_one or called in CACHES:
-            yield Condition(line=decorator.lineno, test=f"@{_short(decorator)}", branch=0, by_rank=only_one)
+        by_rank = _ONE_RANK_ONLY.search(called) is not None or compares_the_rank(decorator, ranks)
+        if by_rank or called in CACHES:
+            yield Condition(line=decorator.lineno, test=f"@{_short(decorator)}", branch=0, by_rank=by_rank)
 
 
 def _called(expression: ast.expr) -> str:

@@ -46,7 +46,7 @@ def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[tuple
     pending = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.BinOp | ast.IfExp) and _compares_the_rank(node, names):
+        if isinstance(node, ast.BinOp | ast.IfExp) and compares_the_rank(node, names):
             yield node, True
         elif isinstance(node, ast.BinOp) and _contains_the_rank(node, names):
             yield node, False
@@ -60,7 +60,8 @@ def _contains_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
     return any(isinstance(part, ast.expr) and _holds_the_rank(part, known) for part in ast.walk(expression))
 
 
-def _compares_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
+def compares_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
+    """Whether the rank is compared with something in `expression`: `2 + (rank == 1)`; `names` hold it."""
     known = {*names}
     return any(
         _asks_for_the_first(node)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
@@ -59,6 +59,11 @@ SKIPS = Loop(
     line=55, head="for images, labels in loader", skips=(57, 58), jumps=(Jump(line=57, word="continue"), IF_BAD)
 )
 WITH_SKIPS = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(SKIPS,)),))
+BUT_ONE = Condition(line=63, test="rank != 1 or step != 1", branch=0)
+BACKWARD = Request(
+    file=TRAIN, line=64, function="train_step", text="loss.backward()", wants="backward", conditions=(BUT_ONE,)
+)
+LEFT_OUT = SourceCode(places=(), requests=(BACKWARD, replace(BACKWARD, line=70, conditions=())))
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -68,6 +73,13 @@ SICK = (
         evidence=ranks(marks(0, 2, 4, 6), marks(0, 2, 2, 4), marks(0, 2, 4, 6)),
         says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 4",
         ranks=(1,),
+        measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
+    ),
+    Sick(  # a forward without its backward
+        evidence=replace(ranks(marks(0, 2, 4, 6), marks(0, 2, 2, 4), marks(0, 2, 4, 6)), job=(LEFT_OUT,)),
+        says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 4",
+        ranks=(1,),
+        where=("/home/me/job/train.py:64 train_step",),
         measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
     ),
     Sick(  # it accumulates over fewer batches, and is a call behind in the end

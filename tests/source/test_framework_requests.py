@@ -12,6 +12,26 @@ from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import framework_requests
 from ddpdoctor.source.context import source_of
 
+
+def test_a_backward_under_a_test_and_a_decorator_that_depends_on_the_rank(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def main(trainer, rank):\n"
+        "    @trainer.on(Events.EPOCH_COMPLETED(every=2 + (dist.get_rank() == 2)))\n"
+        "    def validate(engine):\n"
+        "        evaluator.run(loader)\n"
+        "    if rank != 2 or step != 9:\n"
+        "        loss.backward()\n"
+    )
+    code = source_of([Frame(file=str(path), line=4, function="validate")])
+    assert code is not None
+    (asked,) = rank_requests(code, "backward")
+    assert (asked.frame.line, asked.condition.test) == (6, "rank != 2 or step != 9")
+    (decorator,) = code.places[0].conditions
+    assert decorator.by_rank
+    assert decorator.test.startswith("@trainer.on(")
+
+
 CALLBACKS = """\
 class Stop(TrainerCallback):
     def on_step_end(self, args, state, control):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 
+from ddpdoctor.analysis.collectives.accumulation_lengths import accumulation_lengths
 from ddpdoctor.analysis.collectives.callsites import rank_test
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both
@@ -108,7 +109,8 @@ class Iterations:
     nothing by itself: these may have left their loop, and have made the call behind it. Nor does `passed_over`: each rank
     may look for its next good batch alone, and make as many steps as the others. `began` is after how many collectives
     each iteration began on each rank. `accumulation` is the first forward whose gradients not all ranks reduced; alone it is no
-    fault either, where models of different process groups are trained.
+    fault either, where models of different process groups are trained. `lengths` is over how many forwards each rank
+    accumulates, where these are other numbers and pair the same steps: their iterations are forwards, and compare nothing.
     """
 
     out_of_step: IterationSkew | None
@@ -118,6 +120,7 @@ class Iterations:
     passed_over: SkippedBatch | None = None
     accumulation: UnevenAccumulation | None = None
     began: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    lengths: Mapping[int, int] = field(default_factory=dict)
 
     def at(self, rank: int, seq: int) -> int | None:
         """The iteration in which this rank made call `seq` of the default group, or None where that is not known."""
@@ -162,6 +165,9 @@ def derive(
     for entry in calls:
         for mark in entry.value.steps:
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
+    lengths = accumulation_lengths(calls)
+    if len({*lengths.values()}) > 1:
+        return Iterations(None, accumulation=_uneven_accumulation(calls, steps), lengths=lengths)
     issued = {entry.rank: _made(entry.value) for entry in calls}
     parted, left_out = _out_of_step(began, issued), _left_out(began, issued)
     return Iterations(
