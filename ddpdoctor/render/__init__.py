@@ -38,6 +38,14 @@ def places(finding: Finding) -> tuple[ShownPlace, ...]:
     )
 
 
+def by_place(finding: Finding) -> tuple[str, int, int, str]:
+    """A key that sorts findings by their first place, those without one first."""
+    if not finding.where:
+        return "", 0, 0, finding.code
+    first = finding.where[0]
+    return first.file, first.line, first.column or 0, finding.code
+
+
 def summary(report: Report) -> str:
     """One sentence: how many findings of each severity, how many checks ran, how many could not and how many crashed."""
     counts = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import headline, quoted_report, summary
+from ddpdoctor.render import by_place, headline, quoted_report, summary
 from ddpdoctor.render.screen import Screen
 
 _INDENT = Text("  ")
@@ -25,7 +25,7 @@ def render(report: Report, *, screen: Screen | None = None) -> str:
 
 def _lines(report: Report) -> Iterator[tuple[Text, Text]]:
     """Each line as what stands before it and what may be broken."""
-    for finding in sorted(report.findings, key=_place):
+    for finding in sorted(report.findings, key=by_place):
         yield from _finding(finding)
     for reason in report.undecided:
         yield Text("undecided: ", style="bold magenta"), Text(reason)
@@ -34,13 +34,6 @@ def _lines(report: Report) -> Iterator[tuple[Text, Text]]:
     for crash in report.crashed:
         yield Text(f"{crash.rule.code} {crash.rule.name} crashed: ", style="bold red"), Text(crash.error)
     yield Text(), Text(summary(report), style="bold")
-
-
-def _place(finding: Finding) -> tuple[str, int, int, str]:
-    if not finding.where:
-        return "", 0, 0, finding.code
-    first = finding.where[0]
-    return first.file, first.line, first.column or 0, finding.code
 
 
 def _finding(finding: Finding) -> Iterator[tuple[Text, Text]]:

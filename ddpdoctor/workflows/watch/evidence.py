@@ -19,6 +19,7 @@ from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState, Stall
 from ddpdoctor.evidence.ranks import CollectiveCalls, EndRequest, JobSize, MissingGradients, RankExit
@@ -29,7 +30,7 @@ from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.host.oom import MemoryWatch
 from ddpdoctor.host.running_jobs import LaunchedProcess, ended_for, launched_for
-from ddpdoctor.launch.observed_job import ObservedJob, Received
+from ddpdoctor.launch.observed_job import ObservedJob
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks
 from ddpdoctor.ranks.call_log_reader import CallLog
@@ -144,12 +145,55 @@ class JobEvidence:
         code: int | None,
     ) -> Evidence:
         host = socket.gethostname()
+        ending = self._ending(ranks, stall, code)
+        tracks = {found.rank: found.facts for found in self.audit.facts()} if self.audit is not None else {}
+        joined = self._joined(ranks, looked, ending, tracks)
+        seen = joined.keys() | looked.keys()
+        facts = [
+            *(RankFacts(rank=rank, host=host, facts=found) for rank, found in joined.items()),
+            *(
+                RankFacts(rank=rank, host=host, facts=(*found.facts, *self.environment))
+                for rank, found in looked.items()
+                if rank not in joined
+            ),
+            *(  # ranks that ended before they joined: the log alone tells of them
+                RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ending.exits.items() if rank not in seen
+            ),
+        ]
+        sizes = [agent.header.world_size for agent in ranks] or [self.launched]
+        of_job = (
+            self.run if self.run is None or code is None else replace(self.run, ended_at=time.time(), exit_code=code),
+            stall,
+            source_of(_frames(facts)),
+            overwrites_of(_frames(facts)),
+            ending.log,
+            JobSize(ranks=max(sizes)) if seen else None,
+            ending.request,
+        )
+        return Evidence(
+            job=tuple(fact for fact in of_job if fact is not None),
+            ranks=tuple(sorted(facts, key=lambda found: found.rank)),
+            missing=(
+                *missing,
+                *(() if seen else _no_ranks(self.directory)),
+                *(_interrupted(ending.request) if ending.request is not None and ending.interrupted else ()),
+            ),
+            notes=(
+                *self.notes,
+                *_lost_stderr(self.job),
+                *given_up(self.directory),
+                *_notes_of(_tracks(tracks.values())),
+            ),
+            about_job=True,
+        )
+
+    def _ending(self, ranks: tuple[RankProcess, ...], stall: Stall | None, code: int | None) -> _Ending:
+        """How the ranks ended, with what the log says of it once the job has ended with `code`."""
         ended = ended_processes(self.directory)
-        codes = {code, *(one.code for one in ended.values())}
-        asked = asked_to_end(self.job.received, codes, time.time())
+        asked = asked_to_end(self.job.received, {code, *(one.code for one in ended.values())}, time.time())
         exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_at=self.killed_at, asked=asked)
-        log = None
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
+        log = None
         if code is not None:
             with contextlib.suppress(OSError):
                 exits, log = with_log(exits, read_logs(self.job.stderr_files()), {agent.rank for agent in ranks})
@@ -157,60 +201,52 @@ class JobEvidence:
                 exits = with_users_faulthandler(exits, said)
         request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None
         interrupted = request is not None and stall is None and ended_as_requested(exits, request)
-        facts = []
-        tracks = {found.rank: found.facts for found in self.audit.facts()} if self.audit is not None else {}
-        followed = _tracks(tracks.values())
+        return _Ending(exits=exits, log=log, request=request, interrupted=interrupted)
+
+    def _joined(
+        self,
+        ranks: tuple[RankProcess, ...],
+        looked: Mapping[int, RankFacts],
+        ending: _Ending,
+        tracks: Mapping[int, tuple[Any, ...]],
+    ) -> dict[int, tuple[Any, ...]]:
+        """What is known of each rank that has joined."""
         recorded = any(len(fact) for found in looked.values() for fact in found.facts if isinstance(fact, FlightRecord))
+        found: dict[int, tuple[Any, ...]] = {}
         for agent in ranks:
-            seen = looked[agent.rank].facts if agent.rank in looked else ()
-            seen = tuple(fact for fact in seen if isinstance(fact, Seen))
+            shown = looked[agent.rank].facts if agent.rank in looked else ()
+            seen = tuple(fact for fact in shown if isinstance(fact, Seen))
             call_log = agent.call_log()
-            if not interrupted:
-                at_end = agent.rank in exits and exits[agent.rank].exit_code == 0
+            end = ending.exits.get(agent.rank)
+            calls: tuple[CollectiveCalls, ...] = ()
+            if not ending.interrupted:
+                at_end = end is not None and end.exit_code == 0
                 seen = _with_a_recorder(seen, agent, call_log, peers_recorded=recorded, at_end=at_end)
-            ending = (exits[agent.rank],) if agent.rank in exits else ()
-            looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
-            calls = () if interrupted else (call_log.calls(),)
-            traced = tracks.get(agent.rank, ())
-            processor = self.processors.of_rank(agent.rank)
-            paced = (call_log.pace(), *([processor] if processor is not None else []), *looks)
-            told = (agent.steps(), *calls, *paced, *agent.thread_errors(), *traced)
-            facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
-        joined = {agent.rank for agent in ranks}
-        facts += [
-            RankFacts(rank=rank, host=host, facts=(*found.facts, *self.environment))
-            for rank, found in looked.items()
-            if rank not in joined
-        ]
-        seen_ranks = {found.rank for found in facts}
-        facts += [  # ranks that ended before they joined: the log alone tells of them
-            RankFacts(rank=rank, host=host, facts=(ending,)) for rank, ending in exits.items() if rank not in seen_ranks
-        ]
-        source, overwrites = source_of(_frames(facts)), overwrites_of(_frames(facts))
-        sizes = [agent.header.world_size for agent in ranks] or [self.launched]
-        size = JobSize(ranks=max(sizes)) if seen_ranks else None
-        run = self.run
-        if run is not None and code is not None:
-            run = replace(run, ended_at=time.time(), exit_code=code)
-        return Evidence(
-            job=tuple(fact for fact in (run, stall, source, overwrites, log, size, request) if fact is not None),
-            ranks=tuple(sorted(facts, key=lambda found: found.rank)),
-            missing=(
-                *missing,
-                *(() if seen_ranks else _no_ranks(self.directory)),
-                *(_interrupted(asked) if asked is not None and interrupted else ()),
-            ),
-            notes=(
-                *self.notes,
-                *_lost_stderr(self.job),
-                *given_up(self.directory),
-                *averages(followed),
-                *not_comparable(followed),
-                *not_made_again(followed),
-                *not_probed(followed),
-            ),
-            about_job=True,
-        )
+                calls = (call_log.calls(),)
+            timed = (call_log.pace(), self.processors.of_rank(agent.rank), self.looks.get(agent.rank))
+            written = (agent.steps(), *calls, *timed, *agent.thread_errors(), *tracks.get(agent.rank, ()), end)
+            found[agent.rank] = (*seen, *self.environment, *(fact for fact in written if fact is not None))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    """How the job's processes have ended, as far as they have."""
+
+    exits: Mapping[int, RankExit]
+    """By rank."""
+    log: JobLog | None
+    """What the job printed, once it has ended."""
+    request: EndRequest | None
+    """The signal that asked the job to end."""
+    interrupted: bool
+    """That signal ended the job in the middle of its work."""
+
+
+def _notes_of(followed: Sequence[Track]) -> Iterator[str]:
+    """What there is to know of the comparison of the replicas."""
+    for notes in (averages, not_comparable, not_made_again, not_probed):
+        yield from notes(followed)
 
 
 def _lost_stderr(job: ObservedJob) -> Iterator[str]:
@@ -293,9 +329,9 @@ def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
                 yield from (step.line for step in fact.steps if step.line is not None)
 
 
-def _interrupted(asked: Received) -> Iterator[Missing]:
+def _interrupted(request: EndRequest) -> Iterator[Missing]:
     """Why the last calls of a job that was ended in the middle of its work say nothing."""
-    reason = f"{asked.signal.name} ended the job while it was running, when ranks are never exactly in step"
+    reason = f"{signal.Signals(request.signal).name} ended the job while it was running, when ranks are never exactly in step"
     for kind in ("FlightRecord", "CollectiveCalls"):
         yield Missing(kind=kind, reason=reason)
 
