@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ddpdoctor.analysis.collectives.aborted_past_a_loop import in_its_call
 from ddpdoctor.analysis.collectives.call_order import reordered
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
@@ -56,10 +57,6 @@ IN_ONE_ORDER = (
     "rank has put together itself"
 )
 
-_CALLS_AND_WAITS = re.compile(r"/torch/distributed/(?:distributed_c10d|utils|tensor/_redistribute)\.py$")
-"""What makes a collective and waits for it in one call."""
-_CALLS_AHEAD = re.compile(r"/torch/distributed/(?:algorithms|fsdp|pipelining)/")
-"""What makes collectives whose end a later call waits for."""
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d{1,20}) vs (?P<wanted>\d{1,20})(?!\d)")
 
 
@@ -161,7 +158,7 @@ def _by_words(
             return
     stood = _stood(found, programs)
     lines = vote({rank: one for rank, (one, _) in stood.items()})
-    elsewhere = lines.minority if len(lines.sides) > 1 and all(map(_in_its_call, found)) else ()
+    elsewhere = lines.minority if len(lines.sides) > 1 and all(map(in_its_call, found)) else ()
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
         "the collectives themselves differ between ranks",
@@ -195,12 +192,6 @@ def _lost_it(failures: Failures) -> Iterator[Where]:
     for failure in failures.all:
         if failure.secondary_error is SecondaryError.PEER_GONE:
             yield from failure.where("was here")
-
-
-def _in_its_call(failure: Failure) -> bool:
-    """Whether the line of a rank that gloo aborted is that of its call, and not one that waits for it later (`work.wait()`)."""
-    files = [frame.file for frame in failure.exit.native_stack]
-    return not files or (any(map(_CALLS_AND_WAITS.search, files)) and not any(map(_CALLS_AHEAD.search, files)))
 
 
 def _stood(found: Sequence[Failure], programs: ProgramComparison | None) -> dict[int, tuple[Frame, str]]:

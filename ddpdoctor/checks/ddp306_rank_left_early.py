@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
 from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_requests
@@ -20,7 +21,7 @@ from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import early_ends, framework_requests, loop_departures, rank_values
+from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -74,6 +75,7 @@ def check(
     unreduced: UnreducedSteps | None = None,
     timeline: Timeline | None = None,
     mispaired: MispairedObjects | None = None,
+    aborted: AbortedPastALoop | None = None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
 
@@ -100,6 +102,11 @@ def check(
     if mixed_up and at_the_end is not None and not (desyncs is not None and desyncs.found):
         yield _by_departure(
             at_the_end, code, lost=[*_behind(at_the_end), *(mispaired.where() if mispaired is not None else ())]
+        )
+        return
+    if aborted is not None and at_the_end is None and not (desyncs is not None and desyncs.found):
+        yield RULE.finding(
+            last_places.sentence(aborted), ranks=aborted.ranks, where=last_places.where(aborted), remedy=OF_A_DECISION
         )
         return
     if accumulates and (parted is not None or mixed_up or (desyncs is not None and desyncs.found)):

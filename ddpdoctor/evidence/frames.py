@@ -55,10 +55,11 @@ _MACHINERY = re.compile(
     | /bin/(?:torchrun|accelerate|accelerate-launch|deepspeed|fabric|lightning|ddpdoctor|pytest|ipython)$
     | ^<(?!stdin>|ipython|string>)
     | /sitecustomize\.py$
+    | \.(?:pyx|pxi|pxd)$
     """,
     re.VERBOSE,
 )
-"""torch, the standard library, launchers and ourselves: what no line of the job stands in."""
+"""torch, the standard library, launchers, ourselves and extensions in Cython: what no line of the job stands in."""
 
 _FRAMEWORK_CHECKOUT = re.compile(
     r"""

@@ -314,8 +314,8 @@ def _source(evidence: Evidence) -> tuple[SourceCode, ...]:
         return ()
     records = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, FlightRecord)]
     distinct = {id(record.frames): record.frames for record in records}
-    ends = [fact.error for facts in evidence.ranks for fact in facts.facts if isinstance(fact, RankExit)]
-    raised = {frame for error in ends if error is not None for frame in error.stack}
+    ends = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, RankExit)]
+    raised = {frame for end in ends for frame in (*(end.error.stack if end.error else ()), *end.native_stack)}
     source = source_of({frame for frames in distinct.values() for frame in frames} | raised)
     return (source,) if source is not None else ()
 

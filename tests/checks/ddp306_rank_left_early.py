@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
@@ -38,9 +38,36 @@ from tests.jobs_that_end_early import (
     validates_early,
     without_ddp,
 )
-from tests.rank_ends import LOST_PEER, ended
+from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
+
+COUNTS = Loop(line=55, head="for step in range(10 - (rank == 1))")
+BEHIND_IT = (
+    Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3000, function="all_gather"),
+    Frame(file=TRAIN, line=95, function="train_step"),
+    Frame(file=TRAIN, line=100, function="main"),
+)
+ABORTED_THERE = RankExit(exit_code=-6, tail=(WRONG_SIZE,), native_stack=BEHIND_IT)
 
 SICK = (
+    Sick(  # no batches are counted (FSDP2), and gloo ends the rank at once, with its recorder
+        evidence=flights(
+            [STEP, NEXT],
+            None,
+            [STEP, NEXT],
+            backend="gloo",
+            code=(replace(CODE[0], loops=(COUNTS,)), CODE[1], CodePlace(file=TRAIN, line=100, function="main")),
+            facts={0: (LOST_PEER,), 1: (ABORTED_THERE,), 2: (LOST_PEER,)},
+        ),
+        says="rank 1 left its loop, and its next collective met one of ranks 0,2 in it: gloo ended the job",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:55 train_step",
+            "rank 1 /home/me/job/train.py:95 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        also=("DDP302", "DDP314"),
+    ),
     # by a decision of its own, between the last forward and the call to which it did not come
     stopped("rank 1 /home/me/job/train.py:102 main", jumps=(STOPS,)),
     stopped(jumps=(replace(STOPS, line=97), replace(STOPS, line=106))),  # before that forward, and behind that call

@@ -325,6 +325,7 @@ def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
                 yield from (frame for forward in fact.forwards for frame in forward.stack)
             elif isinstance(fact, RankExit):
                 yield from fact.error.stack if fact.error is not None else fact.left_by
+                yield from fact.native_stack
             elif isinstance(fact, Track):
                 yield from (step.line for step in fact.steps if step.line is not None)
 

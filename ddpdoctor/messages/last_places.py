@@ -1,0 +1,29 @@
+"""Where ranks were when gloo ended a job over two calls that had met, in words and lines."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
+from ddpdoctor.messages.collectives import verb
+from ddpdoctor.messages.loop_departures import only_way_out, ways_out
+from ddpdoctor.model import Where, group_ranks
+
+
+def sentence(aborted: AbortedPastALoop) -> str:
+    """`rank 1 left its loop, and its next collective met one of ranks 0,2 in it: gloo ended the job`."""
+    its = verb(aborted.ranks, "its", "their")
+    return (
+        f"{group_ranks(aborted.ranks)} left {its} loop, and {its} next collective met one of {group_ranks(aborted.others)} "
+        "in it: gloo ended the job"
+    )
+
+
+def where(aborted: AbortedPastALoop) -> list[Where]:
+    """The statement by which the ranks left, and the line of every rank."""
+    left = [(aborted.frame, aborted.loop)]
+    return [
+        *([*ways_out(left, aborted.ranks)] or only_way_out(left, aborted.ranks)),
+        *(
+            Where.at(place, rank=rank, note="behind the loop" if rank in aborted.ranks else "in the loop")
+            for rank, place in sorted(aborted.places.items())
+        ),
+    ]
