@@ -41,6 +41,13 @@ def checks(
             + "\n"
         )
         return
+    from rich.text import Text
+
+    from ddpdoctor.cli.terminal import screen
+
     widest = max((len(rule.name) for rule in rules), default=0)
-    for rule in rules:
-        output.show(f"{rule.code}  {rule.severity.value:<4}  {rule.name:<{widest}}  {rule.summary}\n")
+    terminal = screen()
+    rows = (
+        (Text(f"{rule.code}  {rule.severity.value:<4}  {rule.name:<{widest}}  "), Text(rule.summary)) for rule in rules
+    )
+    output.show(terminal.shown(line for label, body in rows for line in terminal.hanging(label, body)))

@@ -149,6 +149,7 @@ def _reads_like_a_path(word: str) -> bool:
 
 
 def _show_matches(asked: str, matches: Sequence[Match], format_: ListFormat) -> None:
+    from ddpdoctor.cli.terminal import screen
     from ddpdoctor.render.explanation import as_json, as_text
 
     if format_ is ListFormat.JSON:
@@ -162,4 +163,4 @@ def _show_matches(asked: str, matches: Sequence[Match], format_: ListFormat) -> 
             "in a few words; `ddpdoctor explain --index` lists what is known",
         )
     else:
-        output.show(as_text(matches))
+        output.show(as_text(matches, screen=screen()))

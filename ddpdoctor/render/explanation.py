@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from rich.text import Text
+
 from ddpdoctor.model import Rule
 from ddpdoctor.quoting import quoted
+from ddpdoctor.render.screen import Screen
 from ddpdoctor.symptoms.index import Match, MatchedBy, error_texts, sign_of
 from ddpdoctor.symptoms.table import GROUPS
 
@@ -21,27 +24,32 @@ a log or a symptom in this index and says what tells the findings apart. `ddpdoc
 """
 
 
-def as_text(matches: Sequence[Match]) -> str:
-    """The first findings, each with what it was recognised by, what shows that it is this one, and what to do."""
-    return "\n".join(map(quoted, _lines(matches))) + "\n"
+def as_text(matches: Sequence[Match], *, screen: Screen | None = None) -> str:
+    """The first findings, each with what it was recognised by, what shows that it is this one, and what to do.
+
+    On a `screen` with a width, lines break at the ends of words.
+    """
+    screen = screen or Screen()
+    lines = ((Text(label), Text(quoted(body))) for label, body in _lines(matches))
+    return screen.shown(line for label, body in lines for line in screen.hanging(label, body))
 
 
-def _lines(matches: Sequence[Match]) -> Iterator[str]:
+def _lines(matches: Sequence[Match]) -> Iterator[tuple[str, str]]:
+    """Each line as what stands before it and what may be broken."""
     for number, match in enumerate(matches[:SHOWN], 1):
         rule = match.rule
         if match.by is MatchedBy.LOG:
-            yield f"{number}. {rule.code} {rule.name}: {match.seen_as[:SHOWN_CHARACTERS]}"
+            yield f"{number}. ", f"{rule.code} {rule.name}: {match.seen_as[:SHOWN_CHARACTERS]}"
         else:
-            yield f"{number}. {rule.code} {rule.name}: {rule.summary}"
-            yield f"   recognised by the {match.by.value}: {match.seen_as[:SHOWN_CHARACTERS]}"
-        yield f"   shown by: {sign_of(rule)}"
-        yield f"   what to do: {match.remedy}"
-        yield ""
+            yield f"{number}. ", f"{rule.code} {rule.name}: {rule.summary}"
+            yield f"   recognised by the {match.by.value}: ", match.seen_as[:SHOWN_CHARACTERS]
+        yield "   shown by: ", sign_of(rule)
+        yield "   what to do: ", match.remedy
+        yield "", ""
     more = len(matches) - SHOWN
     if more > 0:
-        codes = ", ".join(match.rule.code for match in matches[SHOWN:])
-        yield f"less likely: {codes}"
-    yield f"`ddpdoctor explain {matches[0].rule.code}` shows the page of a finding"
+        yield "", f"less likely: {', '.join(match.rule.code for match in matches[SHOWN:])}"
+    yield "", f"`ddpdoctor explain {matches[0].rule.code}` shows the page of a finding"
 
 
 def as_json(text: str, matches: Sequence[Match]) -> str:
