@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -35,7 +36,7 @@ from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups
 from ddpdoctor.net.introductions import Self
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.protocol import follow, introduce, lead
-from ddpdoctor.net.rendezvous_probe import another_connection, host_store, reach
+from ddpdoctor.net.rendezvous_probe import Reached, another_connection, host_store, reach
 from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.net.tcp import GREETING_SECONDS, Listener
 from ddpdoctor.transport.peer_message import Number, PeerError, Text
@@ -45,6 +46,7 @@ Members: TypeAlias = tuple[Number, ...]
 Strangers: TypeAlias = tuple[Text, ...]
 
 LEAVE_SECONDS = 3.0
+OWN_STORE_SECONDS = 3.0  # to reach the store that this process holds itself
 GROUPS_LEAST_SECONDS = 15.0  # torch's import, and a group that times out
 
 
@@ -61,74 +63,94 @@ def main() -> int:
     ]
     for fact in facts:
         say(type(fact).__name__, msgspec.to_builtins(fact))
+    reached = reach_store(options, join_until)
+    say_probe(reached.probe)
+    if reached.store is None:
+        return 1
     here = next(fact for fact in facts if isinstance(fact, Network))
     master = next((fact for fact in facts if isinstance(fact, Master)), None)
-    store = None
-    if options.node == 0 and not options.store_is_there:
-        try:
-            store = host_store(options.master_port)
-        except RuntimeError as error:
-            say_probe(
-                MasterProbe(addr=options.master_addr, port=options.master_port, outcome="held", detail=str(error)[:200])
-            )
-            return 1
-    reached = reach(options.master_addr, options.master_port, until=start + 3 if store is not None else join_until)
-    say_probe(reached.probe)
-    store = store or reached.store
-    if store is None:
-        return 1
-    runs = f"ddpdoctor/net/{options.run}/runs"  # a launcher's store still has the messages of the command before
-    messages = Messages(store, f"ddpdoctor/net/{options.run}/{store.add(runs, 0)}")
     address = own_address(here, master, reached.address or options.master_addr)
     look_up_names_in_files_only()  # not before: the names above may be those of the name service
+    runs = f"ddpdoctor/net/{options.run}/runs"  # a launcher's store still has the messages of the command before
+    messages = Messages(reached.store, f"ddpdoctor/net/{options.run}/{reached.store.add(runs, 0)}")
     keys = Keys(options.node, options.nodes)
     stop = threading.Event()
-    with Listener(
-        address,
-        partial(keys.of, wait_seconds=GREETING_SECONDS),
-        options.node,
-        lifetime_seconds=until - time.monotonic(),
-    ) as listener:
-        interface = here.interface_of(address)
-        me = Self(
-            node=options.node,
-            nodes=options.nodes,
-            pid=os.getpid(),
-            host=here.hostname,
-            address=address,
-            port=listener.port,
-            public=keys.public,
-            speed_mbit=None if interface is None or interface.virtual else interface.speed_mbit,
-            facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
-        )
+    key_of, lifetime = partial(keys.of, wait_seconds=GREETING_SECONDS), until - time.monotonic()
+    with Listener(address, key_of, options.node, lifetime_seconds=lifetime) as listener:
+        me = introduction(options, here, facts, keys.public, (address, listener.port))
         threading.Thread(target=show_life, args=(messages, options, reached.address, stop), daemon=True).start()
         try:
             if not introduce(messages, me):
                 return 0  # another process is this node; node 0 names both
             if options.node != 0:
-                attendance.note(None, complete=True)
-            if options.node == 0:
-                others = report(messages, options, me, keys, at=reached.address, join_until=join_until, until=until)
-                with contextlib.suppress(RuntimeError):  # the store has ended: nobody comes after us
-                    store.add(runs, 1)
-                _wait_until_others_left(messages, others)
-                strangers = Answers(messages, {}).of(range(1, options.nodes), "strangers", Strangers, until=0.0)
-                say("strangers", {**strangers, 0: listener.refused})
-                return 0
-            over = False
-            try:
-                over = follow(messages, me, keys, until=until)
-                members: tuple[int, ...] = messages.hear("groups", Members, until=until, while_alive=0) or ()
-                try_groups(messages, options, members, reached.address, until)
-                if members:
-                    try_nccl(messages, me, until)
-            except PeerError as error:
-                sys.stderr.write(f"node 0 cannot be followed: {error}\n")
-            messages.say(f"strangers/{options.node}", listener.refused)
-            messages.count("left")
-            return 0 if over else 1
+                return 0 if take_part(messages, options, me, keys, listener, at=reached.address, until=until) else 1
+            others = report(messages, options, me, keys, at=reached.address, join_until=join_until, until=until)
+            with contextlib.suppress(RuntimeError):  # the store has ended: nobody comes after us
+                reached.store.add(runs, 1)
+            _wait_until_others_left(messages, others)
+            strangers = Answers(messages, {}).of(range(1, options.nodes), "strangers", Strangers, until=0.0)
+            say("strangers", {**strangers, 0: listener.refused})
+            return 0
         finally:
             stop.set()
+
+
+def reach_store(options: argparse.Namespace, join_until: float) -> Reached:
+    """The others' store, which node 0 holds itself where no launcher does; without one where it cannot be reached or held."""
+    if options.node != 0 or options.store_is_there:
+        return reach(options.master_addr, options.master_port, until=join_until)
+    try:
+        store = host_store(options.master_port)
+    except RuntimeError as error:
+        held = MasterProbe(addr=options.master_addr, port=options.master_port, outcome="held", detail=str(error)[:200])
+        return Reached(probe=held)
+    reached = reach(options.master_addr, options.master_port, until=time.monotonic() + OWN_STORE_SECONDS)
+    return replace(reached, store=store)
+
+
+def introduction(
+    options: argparse.Namespace, here: Network, facts: Sequence[object], public: str, at: tuple[str, int]
+) -> Self:
+    """What this node says of itself to the others, which reach it `at` an address and port."""
+    address, port = at
+    interface = here.interface_of(address)
+    return Self(
+        node=options.node,
+        nodes=options.nodes,
+        pid=os.getpid(),
+        host=here.hostname,
+        address=address,
+        port=port,
+        public=public,
+        speed_mbit=None if interface is None or interface.virtual else interface.speed_mbit,
+        facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
+    )
+
+
+def take_part(
+    messages: Messages,
+    options: argparse.Namespace,
+    me: Self,
+    keys: Keys,
+    listener: Listener,
+    *,
+    at: str | None,
+    until: float,
+) -> bool:
+    """Follow node 0 through the rounds and the groups, and leave; returns whether the rounds came to their end."""
+    attendance.note(None, complete=True)
+    over = False
+    try:
+        over = follow(messages, me, keys, until=until)
+        members: tuple[int, ...] = messages.hear("groups", Members, until=until, while_alive=0) or ()
+        try_groups(messages, options, members, at, until)
+        if members:
+            try_nccl(messages, me, until)
+    except PeerError as error:
+        sys.stderr.write(f"node 0 cannot be followed: {error}\n")
+    messages.say(f"strangers/{options.node}", listener.refused)
+    messages.count("left")
+    return over
 
 
 def show_life(messages: Messages, options: argparse.Namespace, address: str, stop: threading.Event) -> None:
