@@ -22,6 +22,10 @@ RULE = Rule(
 )
 
 
+_GIVEN = frozenset({"accelerate", "fabric", "deepspeed"})
+"""Frameworks that divide only the loaders, or the data, that they are given."""
+_GIVES = frozenset({"prepare_data_loader", "split_between_processes"})
+"""What programs of these name that divide the data in other ways."""
 _OF_DEEPSPEED = ("training_data=", "deepspeed_io", "mpu=")
 """What programs of DeepSpeed name where it makes the loader itself, or where several ranks see the same data on purpose."""
 
@@ -33,7 +37,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if not loader.name.endswith("DataLoader") or any(argument.name == "**" for argument in loader.arguments):
             continue
-        if graph.any_program(function, (*DOES_THE_DATA - {"deepspeed"}, *_OF_DEEPSPEED)):
+        if graph.any_program(function, (*DOES_THE_DATA - _GIVEN, *_OF_DEEPSPEED)) or _may_be_given(
+            graph, function, loader
+        ):
             continue
         if not graph.line_on_all_ranks(function, loader):
             continue
@@ -50,7 +56,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 loader.place,
                 trained.place,
                 *_asked_for_at(graph, function, loader),
-                remedy=f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
+                remedy="give the loader to the framework (`accelerator.prepare`, `fabric.setup_dataloaders`), which divides it"
+                if graph.any_program(function, ("accelerate", "fabric"))
+                else f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
                 "every epoch",
             )
 
@@ -63,9 +71,23 @@ def _asked_for_at(graph: CallGraph, function: Function, loader: Call) -> list[Pl
 
 def _has_sampler(loader: Call) -> bool:
     """Whether a loader draws through anything but one of torch's samplers that know of one process only."""
-    given = loader.argument("sampler", 3)
-    plain = given is None or ((one := given.only(Kind.OBJECT)) is not None and one.note == "plain-sampler")
-    return not plain or loader.argument("batch_sampler", 4) is not None
+    given = (loader.argument("sampler", 3), loader.argument("batch_sampler", 4))
+    return not all(one is None or _is_plain(one) for one in given)
+
+
+def _is_plain(sampler: Value) -> bool:
+    one = sampler.only(Kind.OBJECT)
+    return one is not None and one.note == "plain-sampler"
+
+
+def _may_be_given(graph: CallGraph, function: Function, loader: Call) -> bool:
+    """Whether a framework that divides what it is given may get this loader."""
+    if not graph.any_program(function, ("accelerate", "fabric")):
+        return False
+    prepares = [call for _, call in graph.calls_near(function, "prepare")]
+    taken = any(loader.id in one.value.made for call in prepares for one in call.arguments)
+    unknown = any("*" in call.text for call in prepares)
+    return taken or unknown or graph.any_program(function, _GIVES)
 
 
 def _is_whole(graph: CallGraph, dataset: Value) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, short
@@ -34,11 +35,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
             continue
-        if _before_the_ranks(graph, function, call):
+        if _before_the_ranks(graph, function, call) or _filled_before(graph, function, call):
+            continue
+        if any(one.value.may(*RANK_KINDS) for one in call.arguments):  # a folder for each rank
             continue
         folder = call.argument("root", 0)
-        if folder is not None and folder.may(*RANK_KINDS):
-            continue
         first = f"`download=True` of {short(call)}" if call.does == "dataset" else f"{short(call)}"
         where = f" into {folder.text}" if folder is not None and folder.text and call.does == "dataset" else ""
         yield code_finding(
@@ -68,6 +69,14 @@ def _before_the_ranks(graph: CallGraph, function: Function, call: Call) -> bool:
     return any(_spawns(graph, around) for around, _ in ways.values())
 
 
+def _filled_before(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether the parent process has made the same call when it starts the ranks: each then finds all files."""
+    return any(
+        other.name == call.name and other.id != call.id and _before_the_ranks(graph, owner, other)
+        for owner, other in graph.calls_near(function, call.does)
+    )
+
+
 def _spawns(graph: CallGraph, function: Function) -> bool:
     """Whether a function starts the ranks, by itself or in one that it calls."""
     called = [graph.functions[call.target] for call in function.calls if call.target in graph.functions]
@@ -85,6 +94,8 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 3) ->
         graph.starts_the_job(each, 1) or any(other.does.startswith("wrap-") for other in each.calls)
         for each in graph.modules[file].functions
     ):
+        return True
+    if graph.on_all_ranks(function) is True and started_on_each_rank(graph, function):
         return True
     callers = graph.callers.get(function.id, ()) if depth else ()
     return any(

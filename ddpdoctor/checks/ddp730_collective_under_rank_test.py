@@ -28,6 +28,15 @@ _CHOICES = frozenset({"if", "else", "and", "or"})
 _GATHERED = ("FULL", "SHARDED")
 """The types of FSDP's state_dict for which ranks talk to each other; of LOCAL_STATE_DICT each takes its own part."""
 
+_DIVIDES = (
+    "FullyShardedDataParallelPlugin",
+    "DeepSpeedPlugin",
+    "fsdp_plugin=",
+    "deepspeed_plugin=",
+    "automatic_checkpoint_naming=",
+)
+"""What programs of Accelerate name in which `save_state` certainly needs all ranks."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each collective, or call that leads to one, under a test of the rank."""
@@ -36,7 +45,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         seen: set[tuple[int, str]] = set()
         for call in function.calls:
-            guard = _guard(graph, function, call)
+            guard = _guard(function, call)
             if guard is None or guard.by_rank is None:
                 if (found := _by_own_value(graph, function, call)) is not None:
                     yield found
@@ -47,7 +56,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if reached is not None and not answered_elsewhere(graph, function, call, guard):
                 if (guard.line, reached.call.id) not in seen:
                     seen.add((guard.line, reached.call.id))
-                    yield _collective(call, guard, reached)
+                    yield _collective(graph, function, call, guard, reached)
             elif (
                 reached is None
                 and _gathers(graph, function, call)
@@ -58,13 +67,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 yield _wrapped(call, guard, *forward)
 
 
-def _guard(graph: CallGraph, function: Function, call: Call) -> Guard | None:
+def _guard(function: Function, call: Call) -> Guard | None:
     found = rank_guard(call.guards)
     if found is not None:
         return found
-    if graph.leads_to_collective(call) is None or not unconditional(call.guards, function):
-        return None
-    return next((guard for guard in function.guards if guard.by_rank), None)
+    decorated = next((guard for guard in function.guards if guard.by_rank), None)
+    return decorated if decorated is not None and unconditional(call.guards, function) else None
 
 
 def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding | None:
@@ -94,16 +102,21 @@ def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding |
     )
 
 
-def _collective(call: Call, guard: Guard, reached: Reached) -> Finding:
+def _collective(graph: CallGraph, function: Function, call: Call, guard: Guard, reached: Reached) -> Finding:
     name = short(reached.call)
     way = through(reached.through[1:]) if reached.through else []
     place = f"{reached.call.place.file}:{reached.call.place.line}"
     called = f"{short(call)}() makes {name} ({place})" if reached.through else f"{name} is called"
+    whole = name == "save_state" and not graph.any_program(function, _DIVIDES)
+    waits = "the ranks that take the branch wait for the others, which never call it"
     return code_finding(
         RULE,
-        f"{called} {guarded(guard)}: the ranks that take the branch wait for the others, which never call it",
+        f"{called} {guarded(guard)}: the random states of the others are not saved, and under FSDP and DeepSpeed {waits}"
+        if whole
+        else f"{called} {guarded(guard)}: {waits}",
         call.place,
         because=guard.by_rank,
+        severity=Severity.WARN if whole else None,
         notes=way,
         remedy=f"call {short(call)}() on every rank: move it out of `if {guard.test}`"
         if guard.form != "decorator"

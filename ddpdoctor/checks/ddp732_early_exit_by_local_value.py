@@ -132,18 +132,28 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
 
 
 def _skipped(graph: CallGraph, function: Function, leave: Exit) -> Finding | None:
-    """A training_step of Lightning that gives no loss where this rank's own is bad: Lightning then makes no backward."""
-    if not leave.empty or function.place.function != "training_step" or not graph.any_program(function, ("lightning",)):
+    """A training_step of Lightning that makes no backward where this rank's own loss is bad, by itself or by Lightning."""
+    if (
+        leave.form != "return"
+        or function.place.function != "training_step"
+        or not graph.any_program(function, ("lightning",))
+    ):
         return None
     guard = next((one for one in leave.guards if one.form == "if" and one.by_local and not one.by_rank), None)
     loss = guard.value.may(Kind.LOCAL) if guard is not None else None
-    by_hand = graph.any_program(function, ("manual_backward",))
-    if guard is None or loss is None or loss.note != "forward" or guard.value.may(Kind.SHARED) or by_hand:
+    if guard is None or loss is None or loss.note != "forward" or guard.value.may(Kind.SHARED):
         return None
+    by_hand = graph.any_program(function, ("manual_backward",))
+    missed = next((call for call in function.calls if call.does == "backward" and call.order > leave.order), None)
+    if missed is None if by_hand else not leave.empty:
+        return None
+    decides = f"{guarded(guard)}, which each rank decides by its own {of_this_rank(loss)}"
     return code_finding(
         RULE,
-        f"training_step returns None {guarded(guard)}, which each rank decides by its own {of_this_rank(loss)}: "
-        "Lightning raises RuntimeError where it runs several ranks, or the others wait in the backward",
+        f"training_step returns {decides}: the others wait for it in the backward in line {missed.place.line}"
+        if missed is not None
+        else f"training_step returns None {decides}: Lightning raises RuntimeError where it runs several ranks, or the others "
+        "wait in the backward",
         leave.place,
         because=loss,
         remedy="return a loss on every rank: `torch.nan_to_num(loss)`, or decide by `self.all_gather(...)` of the test",

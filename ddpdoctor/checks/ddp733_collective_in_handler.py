@@ -45,6 +45,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             reached = graph.leads_to_collective(call)
             if reached is None and not reduces_gradients(graph, call):
                 continue
+            if reached is not None and reached.call.does == "collective-run":  # a Trainer that is started again
+                continue
             seen.add(handler.line)
             name = short(reached.call) if reached is not None else "the backward of the wrapped model"
             yield code_finding(

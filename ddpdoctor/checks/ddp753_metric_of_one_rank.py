@@ -22,7 +22,7 @@ RULE = Rule(
     remedy="sum the numerator and the denominator over all ranks with all_reduce before the metric is used",
     leads_to=("DDP515",),
 )
-LEAVES_METRICS = frozenset({"ignite", "mmengine", "accelerate", "deepspeed"})
+LEAVES_METRICS = frozenset({"ignite", "mmengine", "accelerate", "deepspeed", "fabric"})
 """Frameworks in which a loop that the program writes itself is reduced by nobody else."""
 _NAMED_LOCAL = re.compile(r"(?i)rank|local|shard|per.?process")
 _COMPARED = re.compile(r"[<>]")
@@ -60,21 +60,22 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _in_lightning(graph: CallGraph) -> Iterator[Finding]:
-    """The metrics of one rank that a callback of Lightning chooses or stops by: logged without `sync_dist`."""
+    """The metrics of one rank that Lightning logs, and that its callbacks choose or stop by: without `sync_dist`."""
     for function, call in graph.calls("log"):
         if function.place.function not in _EVALUATES or call.name != ".log" or call.receiver is None:
             continue
         name, value = call.argument("name", 0), call.argument("value", 1)
-        if name is None or value is None or name.constant is None or name.constant not in _watched(graph, function):
+        if name is None or value is None or name.constant is None:
             continue
         asked = call.argument("sync_dist") or call.argument("rank_zero_only") or call.argument("**")
         local = value.only(Kind.LOCAL)
         if asked is not None or local is None or call.receiver.text != "self" or not _has_parts(graph, function):
             continue
+        watched = name.constant in _watched(graph, function)
         yield code_finding(
             RULE,
-            f"`{value.text}` is logged as {name.constant} of this rank's part of the data, without `sync_dist`, and a callback "
-            "chooses by it",
+            f"`{value.text}` is logged as {name.constant} of this rank's part of the data, without `sync_dist`, and "
+            + ("a callback chooses by it" if watched else "the loggers show what rank 0 has"),
             call.place,
             because=local,
             remedy="add `sync_dist=True`, or log a metric of torchmetrics, which gathers what all ranks have counted",

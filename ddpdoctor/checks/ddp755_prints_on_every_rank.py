@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.analysis.training_code.guards import inner_loops
+from ddpdoctor.analysis.training_code.guards import inner_loops, may_ask_for_rank
 from ddpdoctor.analysis.training_code.later_calls import backward_in, reduces_gradients
 from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.evidence.training_code import Call, Function
@@ -21,12 +21,17 @@ RULE = Rule(
     remedy="print on rank 0 only: `if dist.get_rank() == 0:`; of tqdm `disable=dist.get_rank() != 0`",
 )
 
+_LEAVES_PRINTS = frozenset({"accelerate", "fabric", "deepspeed"})
+"""Frameworks that leave `print` and bars as they are where the program writes the loop itself."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function that trains the wrapped model and prints beside it on all ranks."""
     for function in graph.functions.values():
         steps = [call for call in function.calls if reduces_gradients(graph, call) or _makes_a_step(graph, call)]
-        if not steps or graph.on_all_ranks(function) is not True or graph.any_program(function, DOES_THE_DEVICE):
+        if not steps or graph.on_all_ranks(function) is not True:
+            continue
+        if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_PRINTS):
             continue
         shown = next((call for call in function.calls if _shows(call) and _beside(function, call, steps)), None)
         if shown is not None and _ends_the_job(function, shown):
@@ -48,7 +53,9 @@ def _makes_a_step(graph: CallGraph, call: Call) -> bool:
 
 
 def _shows(call: Call) -> bool:
-    if call.does not in {"print", "progress"} or any(guard.by_rank or guard.form == "except" for guard in call.guards):
+    if call.does not in {"print", "progress"}:
+        return False
+    if any(guard.by_rank or may_ask_for_rank(guard) or guard.form == "except" for guard in call.guards):
         return False
     if any(guard.test.endswith("is not None") for guard in call.guards):
         return False  # what only one rank is given
@@ -57,6 +64,13 @@ def _shows(call: Call) -> bool:
     if call.argument("disable") is not None or call.argument("**") is not None:
         return False
     return not any(argument.value.may(*RANK_KINDS) or "rank" in argument.value.text for argument in call.arguments)
+
+
+def _counts_steps(bar: Call, steps: list[Call]) -> bool:
+    """Whether a bar of a given length, over which no loop goes, is made for the loop over the steps."""
+    over = bar.argument("iterable", 0)
+    sized = bar.argument("total") is not None or (over is not None and over.text.startswith("range("))
+    return sized and any(step.loops and step.order > bar.order and step.loops[0] not in bar.loops for step in steps)
 
 
 def _ends_the_job(function: Function, call: Call) -> bool:
@@ -71,8 +85,6 @@ def _beside(function: Function, call: Call, steps: list[Call]) -> bool:
     loop = next(inner_loops(function, call.order), None)
     loops = {order for step in steps for order in step.loops}
     if call.does == "progress":
-        return any(
-            each.order in loops and (each.place.line == call.place.line or call.id in each.over.made)
-            for each in function.loops
-        )
+        shown = [loop for loop in function.loops if loop.place.line == call.place.line or call.id in loop.over.made]
+        return any(each.order in loops for each in shown) or (not shown and _counts_steps(call, steps))
     return loop is not None and loop.order in loops

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import unconditional
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
-from ddpdoctor.messages.code_findings import chain_places, code_finding
+from ddpdoctor.messages.code_findings import chain_places, code_finding, in_tests
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -25,7 +25,8 @@ RULE = Rule(
 _FUNCTION = re.compile(r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)")
 _METHOD = re.compile(r"\.(?:iterdir|r?glob)\(")
 _TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
-_NAMES_THE_FOLDER = DOES_THE_DEVICE - {"ignite"}
+_NAMES_THE_FOLDER = DOES_THE_DEVICE - {"ignite", "accelerate", "fabric", "deepspeed"}
+"""Frameworks that name the folder of a run, or agree on its name, by themselves."""
 _EXPORTS = frozenset({"tensorflow", "jax"})
 """What programs of torch import for export and logs, too: it does not keep a rank from looking for a free name."""
 _ASKED = re.compile(r"(?:exists|is_?dir)\(")
@@ -40,6 +41,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             path is None
             or path.may(*RANK_KINDS)
             or path.may(Kind.SHARED)
+            or in_tests(call.place)
             or not graph.line_on_all_ranks(function, call)
         ):
             continue

@@ -142,19 +142,19 @@ def _of_namespace(values: Values, owner: ast.expr, name: str, at: At) -> Origins
 def _is_hf_trainer(values: Values, node: ast.expr, objects: Origins, at: At) -> bool:
     """Whether an object is the Trainer of transformers, or one of a class of the program that is derived from it."""
     if isinstance(node, ast.Name) and node.id == "self":
-        return at.scope.of_class is not None and _derived(values, at.scope.of_class)
+        return at.scope.of_class is not None and is_trainer(values, at.scope.of_class)
     made = (class_named(values, one.note) for one in objects if one.kind is Kind.INSTANCE)
     return any(one.note == "hf-trainer" for one in objects) or any(
-        cls is not None and _derived(values, cls) for cls in made
+        cls is not None and is_trainer(values, cls) for cls in made
     )
 
 
-def _derived(values: Values, cls: Scope, hops: int = 4) -> bool:
+def is_trainer(values: Values, cls: Scope, hops: int = 4) -> bool:
     """Whether a class of the program is derived from the Trainer of transformers."""
     return any(
         names.FUNCTIONS.get(base) == "hf-trainer"
         if isinstance(base, str)
-        else hops > 0 and _derived(values, base, hops - 1)
+        else hops > 0 and is_trainer(values, base, hops - 1)
         for base in values.project.bases(cls)
     )
 
@@ -192,6 +192,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         call, scope, context = made
         given = _given_to_loader(call.node, name)
         return values.within(context, lambda: values.of(given, At(scope, call.order, call.block)))
+    if origin.note == "job-environment" and name in names.OF_JOB_ENVIRONMENT:
+        return (Origin(kind=names.OF_JOB_ENVIRONMENT[name], text=f"{origin.text}().{name}"),)
     if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
         return (replace(origin, note="gradients" if name == "grad" else origin.note),)
     if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.attribute_access import class_meant, class_named
+from ddpdoctor.source.attribute_access import class_meant, class_named, is_trainer
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At, Origins
@@ -227,6 +227,8 @@ def _of_class(values: Values, found: Scope) -> str:
             return "loader"
         if needs_the_epoch(values, found):
             return "own-sampler"
+        if is_trainer(values, found):
+            return "hf-trainer"
     return ""
 
 
@@ -284,6 +286,8 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
             method = values.project.method(cls, name) if cls is not None else None
             if method is not None:
                 return Meaning(name, method, "")
+            if cls is not None and name in names.RUNS_OF_TRAINERS["hf-trainer"] and is_trainer(values, cls):
+                return Meaning(f".{name}", None, "collective-run")
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
     if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
         return Meaning(f".{name}", None, "collective")
@@ -293,6 +297,8 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
         return Meaning(f".{name}", None, "run-engine")
     if "lightning-trainer" in notes and name in names.OF_LIGHTNING_TRAINER:
         return Meaning(f".{name}", None, "collective")
+    if any(name in names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
+        return Meaning(f".{name}", None, "collective-run")
     if "deepspeed" in notes and name in names.OF_DEEPSPEED:
         return Meaning(f".{name}", None, "collective")
     if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:

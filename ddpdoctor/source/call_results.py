@@ -50,7 +50,7 @@ _MAKES = {
     "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
     "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     "lightning-trainer": Kind.OBJECT, "hf-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
-    "engine": Kind.OBJECT,
+    "engine": Kind.OBJECT, "job-environment": Kind.OBJECT,
 }  # fmt: skip
 """What known calls make."""
 
@@ -223,7 +223,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     if what.does == "unwrap":
         given = values.of(node.args[0], at) if node.args else ()
         return tuple(replace(one, kind=Kind.BARE) if one.kind is Kind.WRAPPED else one for one in given)
-    if what.does == "collective":
+    if what.does in {"collective", "collective-run"}:
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
     return None
 
@@ -329,7 +329,8 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
     if last in _BUILT_OF_PARTS:
         return _through(values, node, at)
     if last == "BatchSampler" and node.args and what.name.startswith("torch."):
-        return tuple(one for one in values.of(node.args[0], at) if one.kind is Kind.SAMPLER)
+        given = values.of(node.args[0], at)
+        return tuple(one for one in given if one.kind is Kind.SAMPLER or one.note == "plain-sampler")
     if last in {"compile", "DataParallel"} and node.args and what.name.startswith("torch"):
         return values.of(node.args[0], at)
     if what.name in {"copy.deepcopy", "deepcopy"} and node.args:

@@ -49,6 +49,7 @@ _KNOWN_LAST = (
     | names.OF_ACCELERATE
     | names.OF_FABRIC
     | names.OF_DEEPSPEED
+    | frozenset().union(*names.RUNS_OF_TRAINERS.values())
     | {*names.HANDS_ON}
     | {"run", "forward", "module", "model", "net", "network", "ddp_model", "ddp"}
 )

@@ -121,12 +121,19 @@ FUNCTIONS = {
     "tqdm.tqdm": "progress",
     "tqdm.auto.tqdm": "progress",
     "tqdm.notebook.tqdm": "progress",
+    "tqdm.trange": "progress",
+    "tqdm.auto.trange": "progress",
+    "tqdm.tqdm.write": "print",
+    "tqdm.auto.tqdm.write": "print",
+    "rich.print": "print",
     "wandb.log": "log",
     "mlflow.log_metric": "log",
     "mlflow.log_metrics": "log",
     "os.makedirs": "make-folder",
     "os.mkdir": "make-folder",
     "shutil.unpack_archive": "download",
+    "shutil.copytree": "download",
+    "submitit.JobEnvironment": "job-environment",
     "ignite.distributed.auto_model": "wrap-ddp",
     "ignite.engine.Engine": "engine",
     "ignite.engine.engine.Engine": "engine",
@@ -176,6 +183,7 @@ ENDS = {
 
 METHODS = {
     "backward": "backward",
+    "manual_backward": "backward",
     "step": "step",
     "set_epoch": "set-epoch",
     "no_sync": "no-sync",
@@ -188,6 +196,8 @@ METHODS = {
     "cuda": "cuda",
     "save_pretrained": "save",
     "add_scalar": "log",
+    "add_scalars": "log",
+    "log_metrics": "log",
     "log": "log",
     "log_metric": "log",
     "info": "log",
@@ -208,6 +218,7 @@ METHODS = {
     "train_test_split": "split",
     "extractall": "download",
     "iter_content": "download",
+    "save_to_disk": "download",
     "compute": "compute-metric",
     "register_buffer": "buffer",
 }
@@ -226,6 +237,11 @@ LIGHTNING = ("lightning.", "pytorch_lightning.")
 """How the full names of Lightning begin."""
 WATCHES_A_METRIC = frozenset({"ModelCheckpoint", "EarlyStopping"})
 """Callbacks of Lightning that choose or stop by a metric of a given name."""
+RUNS_OF_TRAINERS = {
+    "hf-trainer": frozenset({"train", "evaluate", "predict"}),
+    "lightning-trainer": frozenset({"fit", "validate", "test", "predict"}),
+}
+"""Methods of the Trainers of transformers and Lightning that train or evaluate on all ranks together."""
 OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast", "save"})
 
 ENVIRONMENT = {
@@ -310,6 +326,14 @@ RANK_NAMES = {
     "is_primary": Kind.RANK,
 }
 """Names of attributes, parameters and functions that hold the rank or a test of it, where their value is not at hand."""
+
+OF_JOB_ENVIRONMENT = {
+    "global_rank": Kind.GLOBAL_RANK,
+    "local_rank": Kind.LOCAL_RANK,
+    "node": Kind.RANK,
+    "num_tasks": Kind.WORLD_SIZE,
+}
+"""What submitit tells a task of itself."""
 
 METHODS_OF_TRAINERS = frozenset({"is_world_process_zero", "is_local_process_zero"})
 """Tests of the rank that are methods of the Trainer of transformers, and plain values of its state."""

@@ -299,11 +299,18 @@ def _frameworks(source: Source) -> set[str]:
             first, _, rest = full.partition(".")
             if first not in FRAMEWORKS:
                 continue
-            name = FRAMEWORKS[first]
+            name = "fabric" if first == "lightning" and _is_fabric_alone(source) else FRAMEWORKS[first]
             parts = FRAMEWORK_PARTS.get(name)
             if parts is None or not rest or any(part in rest for part in parts):
                 found.add(name)
     return found
+
+
+def _is_fabric_alone(source: Source) -> bool:
+    """Whether a file takes of Lightning only Fabric, which leaves the loop and its metrics to the program."""
+    return "Fabric" in source.text and not any(
+        word in source.text for word in ("LightningModule", "Trainer", "LightningCLI")
+    )
 
 
 def _options(source: Source, maker: FunctionFacts) -> Iterator[Option]:

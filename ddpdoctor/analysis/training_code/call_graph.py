@@ -364,10 +364,13 @@ class CallGraph:
         return found
 
 
+_MAKES_THE_JOB = frozenset({"init", "accelerator", "fabric", "deepspeed"})
+
+
 def _makes_the_job(function: Function) -> bool:
     """Whether a function makes the process group or a wrapper under no test of the rank: all ranks must call it then."""
     return any(
-        (call.does == "init" or call.does.startswith("wrap-"))
+        (call.does in _MAKES_THE_JOB or call.does.startswith("wrap-"))
         and not any(guard.by_rank or guard.form == "after" for guard in call.guards)
         for call in function.calls
     )

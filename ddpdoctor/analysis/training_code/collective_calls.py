@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ddpdoctor.evidence.training_code import Call, Function
 
-COLLECTIVE = frozenset({"collective", "collective-save"})
+COLLECTIVE = frozenset({"collective", "collective-save", "collective-run"})
+"""Purposes of calls that all ranks must make; `collective-run` is that of a Trainer's `fit` or `evaluate`."""
 
 
 def is_collective(call: Call) -> bool:
