@@ -21,7 +21,8 @@ RULE = Rule(
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such cut."""
+    """One finding for each such cut, and for each list of a data set of which a sampler gives each rank its part."""
+    yield from _drawn_by_number(graph)
     for function in graph.functions.values():
         for cut in function.cuts:
             origin = cut.whole.may(Kind.UNORDERED)
@@ -37,6 +38,37 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 notes=[f"`{cut.by.text}` is in the bounds"] if cut.by.text else (),
                 remedy=f"sort before the cut: `sorted({origin.text})`",
                 fix=_fix(origin, cut.place),
+            )
+
+
+def _drawn_by_number(graph: CallGraph) -> Iterator[Finding]:
+    """Data sets over a list in no fixed order: the numbers that a sampler gives stand for other files on other hosts."""
+    seen: set[str] = set()
+    for _, sampler in graph.calls("sampler"):
+        dataset = sampler.argument("dataset", 0)
+        classes = (
+            [one.note for one in dataset.origins if one.kind is Kind.DATASET and one.note]
+            if dataset is not None
+            else []
+        )
+        for cls in classes:
+            size = graph.functions.get(f"{cls}.__len__")
+            listed = size.counted if size is not None and cls not in seen else None
+            origin = listed.may(Kind.UNORDERED) if listed is not None and not listed.may(Kind.SHARED) else None
+            if size is None or origin is None:
+                continue
+            seen.add(cls)
+            places = chain_places(origin, size.place)[::-1] or [size.place]
+            yield code_finding(
+                RULE,
+                f"`{origin.text}` lists the files of a data set in no fixed order: on hosts where it differs, the numbers that "
+                "the sampler gives stand for other samples, and some are read twice",
+                *places,
+                sampler.place,
+                because=origin,
+                severity=Severity.INFO,
+                remedy=f"sort the list: `sorted({origin.text})`",
+                fix=_fix(origin, size.place),
             )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.several_ranks import counts_nodes
 from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.training_code import Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -23,15 +25,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler, and each part of a list, whose rank is the local rank."""
     yield from _cuts(graph)
     made = {(call.place.file, call.place.line) for _, call in graph.calls("sampler", "shard")}
-    for _, sampler in graph.calls("sampler", "shard"):
+    for function, sampler in graph.calls("sampler", "shard"):
         named = sampler.does == "sampler"
         rank = sampler.argument("rank", 2) if named else sampler.argument("shard_id")
         size = sampler.argument("num_replicas", 1) if named else sampler.argument("num_shards")
-        if rank is None or (origin := rank.only(Kind.LOCAL_RANK)) is None or origin.note in {"by name", "remainder"}:
+        by_node = size is not None and size.may(Kind.DEVICE_COUNT) is not None and _has_several_nodes(graph, function)
+        local = (Kind.LOCAL_RANK, Kind.SPAWN_INDEX) if by_node else (Kind.LOCAL_RANK,)
+        if rank is None or (origin := rank.only(*local)) is None or origin.note in {"by name", "remainder"}:
             continue
         if any((link.file, link.line) in made for link in origin.why if " is given " in link.text):
             continue  # the call that gives it is named
-        if size is not None and (size.may(Kind.DEVICE_COUNT) or not size.may(Kind.WORLD_SIZE)) and size.origins:
+        of_job = size is None or not size.origins or (size.may(Kind.WORLD_SIZE) and not size.may(Kind.DEVICE_COUNT))
+        if not of_job and not by_node:
             continue
         yield code_finding(
             RULE,
@@ -44,6 +49,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if named
             else f"write `shard_id=dist.get_rank()` in place of `shard_id={rank.text}`",
         )
+
+
+def _has_several_nodes(graph: CallGraph, function: Function) -> bool:
+    """Whether the program makes its process group for a product with a number of nodes."""
+    sizes = (call.argument("world_size", 3) for _, call in graph.calls_near(function, "init"))
+    return any(size is not None and counts_nodes(size) for size in sizes)
 
 
 def _cuts(graph: CallGraph) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ RULE = Rule(
     remedy='call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first use of CUDA',
     leads_to=("DDP415",),
 )
-_CHOOSES = {"set_device", "set_device_index", "device_id=", "device_ids=", "CUDA_VISIBLE_DEVICES", "set_default_device",
+_CHOOSES = {"set_device", "set_device_index", "device_ids=", "CUDA_VISIBLE_DEVICES", "set_default_device",
             "HIP_VISIBLE_DEVICES", "init_distributed_mode", "set_cuda_device"} | DOES_THE_DEVICE  # fmt: skip
 
 _MAY_COME_LATE = {"set_device", "device_ids="}
@@ -74,7 +74,7 @@ def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
 
     Both stand in one function, or the use stands in a function that this one alone calls.
     """
-    if _words(graph, program) & _CHOOSES - _MAY_COME_LATE:
+    if _words(graph, program) & _CHOOSES - _MAY_COME_LATE or _bound(graph, program):
         return None
     chosen = {call.id: (function, call) for function, call in graph.calls_in(program, "set-device")}
     if len(chosen) != 1:
@@ -105,7 +105,15 @@ def _way_from(graph: CallGraph, owner: Function, function: Function, call: Call)
 
 
 def _chooses(graph: CallGraph, program: Program) -> bool:
-    return bool(_words(graph, program) & _CHOOSES)
+    return bool(_words(graph, program) & _CHOOSES) or _bound(graph, program)
+
+
+def _bound(graph: CallGraph, program: Program) -> bool:
+    """Whether the process group or a wrapper is given the device: `device_id=` of a loader of images binds nothing."""
+    return any(
+        call.argument("device_id") is not None or call.argument("**") is not None
+        for _, call in graph.calls_in(program, "init", "wrap-fsdp")
+    )
 
 
 def _words(graph: CallGraph, program: Program) -> set[str]:

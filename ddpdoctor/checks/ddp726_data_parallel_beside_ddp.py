@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -21,6 +23,9 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such wrapper that is always made once there is a process group."""
     for function, call in graph.calls("wrap-dp"):
+        if (inner := _wrapper_inside(graph, call)) is not None and not call.guards:
+            yield _finding(call, inner, f"the wrapper of line {inner.place.line} is wrapped in nn.DataParallel")
+            continue
         if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
         beside = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
@@ -35,13 +40,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ]
         if inits or outer:
             first = (inits or outer)[0]
-            yield code_finding(
-                RULE,
-                f"the model is wrapped in nn.DataParallel though line {first.place.line} made a process group: every rank uses "
-                "every GPU",
-                call.place,
-                first.place,
-            )
+            told = f"the model is wrapped in nn.DataParallel though line {first.place.line} made a process group"
+            yield _finding(call, first, told)
+
+
+def _finding(call: Call, first: Call, what: str) -> Finding:
+    return code_finding(RULE, f"{what}: every rank uses every GPU", call.place, first.place)
+
+
+def _wrapper_inside(graph: CallGraph, call: Call) -> Call | None:
+    """The call that wrapped what DataParallel is given in DDP; None where that is no such wrapper."""
+    module = call.argument("module", 0)
+    wraps = wraps_of(graph, module) if module is not None and module.may(Kind.WRAPPED) else []
+    return wraps[0][1] if wraps else None
 
 
 def _wrapped_again(function: Function, call: Call) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.analysis.training_code.several_ranks import counts_nodes
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Module
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -21,22 +21,13 @@ RULE = Rule(
 )
 
 
-_NODES = re.compile(r"(?i)node")
-
-
-def _several_nodes(size: Value) -> bool:
-    """Whether a world size is a product with a number of nodes."""
-    texts = (size.text, *(link.text for origin in size.origins for link in origin.why[:1]))
-    return any("*" in text and _NODES.search(text) for text in texts)
-
-
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such call, and for each assignment of the local rank to RANK."""
     yield from _assigned(graph)
     for function, call in graph.calls("init"):
         rank = call.argument("rank", 4)
         size = call.argument("world_size", 3)
-        if rank is not None and size is not None and (index := rank.only(Kind.SPAWN_INDEX)) and _several_nodes(size):
+        if rank is not None and size is not None and (index := rank.only(Kind.SPAWN_INDEX)) and counts_nodes(size):
             yield code_finding(
                 RULE,
                 f"`rank={rank.text}` is the index that spawn counts on each node, and `{size.text}` counts all nodes: the "
@@ -85,4 +76,4 @@ def _assigned(graph: CallGraph) -> Iterator[Finding]:
 def _one_node(module: Module) -> bool:
     """Whether the module sets the world size, too, and to nothing that may count several nodes."""
     sizes = [each.value for each in module.settings if each.name == "WORLD_SIZE"]
-    return bool(sizes) and not any(size.may(Kind.WORLD_SIZE) or _several_nodes(size) for size in sizes)
+    return bool(sizes) and not any(size.may(Kind.WORLD_SIZE) or counts_nodes(size) for size in sizes)

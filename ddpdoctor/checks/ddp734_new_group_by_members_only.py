@@ -59,8 +59,9 @@ def _same_members(function: Function, call: Call, guard: Guard) -> bool:
 
 
 def _picked_by_rank(origin: Origin) -> bool:
-    """Whether these are the numbers that a comparison with the own one picks: `[r for r in range(n) if r // 8 == node]`."""
-    return origin.kind is Kind.LOCAL and origin.note == "even" and origin.text.endswith("get_rank()")
+    """Whether the own number picks these: `[r for r in range(n) if r // 8 == node]`, or `nodes[rank // 8]`."""
+    own = origin.note == "own" or (origin.note == "even" and origin.text.endswith("get_rank()"))
+    return origin.kind is Kind.LOCAL and own
 
 
 def _of_own_members(call: Call) -> Iterator[Finding]:

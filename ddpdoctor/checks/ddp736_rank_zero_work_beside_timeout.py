@@ -25,8 +25,9 @@ RULE = Rule(
 
 _LONG = frozenset({"download", "prepare-data"})
 _SOUNDS_LONG = re.compile(
-    r"(?i)tokeni[sz]e|preprocess|prepare_(?:data|cache|corpus)|build_(?:cache|index|vocab|dataset|corpus)|benchmark|evaluate"
-    r"|extract_|convert_|encode_(?:all|data|corpus)|download|make_cache|featuri[sz]e"
+    r"(?i)tokeni[sz]e|preprocess|benchmark|evaluate|extract_|convert_|encode_(?:all|data|corpus)|download|featuri[sz]e"
+    r"|(?:prepare|build|make|create|write|generate|compute)_(?:\w+_)?(?:data|cache|corpus|index|vocab|vocabulary|dataset|manifest"
+    r"|shards|features|embeddings|lmdb|records|statistics|stats)(?![a-z])"
 )
 """Parts of the names of functions that go over a data set."""
 

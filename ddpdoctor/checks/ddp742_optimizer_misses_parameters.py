@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.unfolded import calls_in, unfolded
@@ -39,6 +40,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         yield from _after_optimizer(graph, function)
         yield from _sharded_later(graph, function)
         yield from _through_wrapper(graph, function)
+        yield from _past_wrapper(graph, function)
         yield from _frozen(graph, function)
 
 
@@ -199,6 +201,41 @@ def _through_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
         if others and not any(_wrapper_of(graph, other) for other in others):
             yield _finding(change, wrap, f"`{change.key} = True` unfreezes parameters", "leaves out")
             return
+
+
+def _past_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Parts of the model that was wrapped, frozen before that for the first epochs, and unfrozen in a later call."""
+    mine = [each for each in function.changes if each.key.endswith(".requires_grad") and each.value.constant == "True"]
+    wraps = list(graph.calls_near(function, "wrap-ddp")) if any(each.owner.made for each in mine) else []
+    for change in mine:
+        own = [one for one in wraps if _inner(one[1]) & change.owner.made]
+        if len(own) != 1 or own[0][0].id == function.id or not _frozen_before(graph, function, *own[0]):
+            continue
+        if _comes_after(graph, function, *own[0]):
+            yield _finding(change, own[0][1], f"`{change.key} = True` unfreezes parameters", "leaves out")
+            return
+
+
+def _inner(wrap: Call) -> AbstractSet[str]:
+    """The calls that made the model which a wrapper was given."""
+    module = wrap.argument("module", 0)
+    return module.made if module is not None else frozenset()
+
+
+def _frozen_before(graph: CallGraph, function: Function, owner: Function, wrap: Call) -> bool:
+    """Whether parameters are frozen, and only before a wrapper is made: in its function, or where the model's class is made."""
+    module = wrap.argument("module", 0)
+    classes = {origin.note for origin in module.origins if origin.note} if module is not None else set()
+    frozen = [
+        (each, other)
+        for each in graph.functions_near(function)
+        for other in each.changes
+        if other.key.endswith(".requires_grad") and other.value.constant != "True"
+    ]
+    return bool(frozen) and all(
+        (each.id == owner.id and other.order < wrap.order) or each.id.rpartition(".")[0] in classes
+        for each, other in frozen
+    )
 
 
 def _what(change: Change) -> str:

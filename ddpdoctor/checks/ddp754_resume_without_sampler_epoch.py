@@ -24,6 +24,9 @@ RULE = Rule(
 
 _REST = re.compile(r"\brange\([^,()]* - ((?:\w+\.)*\w*(?:start|resume|begin|initial|last|done|first)\w*)\)$")
 
+_NUMBERED = re.compile(r"for \(?(?P<number>\w+), (?P<counter>\w+)\)? in enumerate\((?:tqdm\()?range\([^()]*\)\)+$")
+"""A loop that numbers its epochs from 0, whatever the first one is."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each set_epoch in such a loop whose number does not begin where the loop does."""
@@ -50,9 +53,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             or not _resumed(graph, function, loop)
         ):
             continue
-        counter = loop.head.split()[1].strip("(),")
+        numbered = _NUMBERED.match(loop.head)
+        counter = numbered["counter"] if numbered is not None else loop.head.split()[1].strip("(),")
         start = loop.starts.text if loop.starts is not None else ""
-        if start and given.text.replace(" ", "") == f"{counter}-{start}".replace(" ", ""):
+        anew = numbered["number"] if numbered is not None else f"{counter}-{start}"
+        if start and given.text.replace(" ", "") == anew.replace(" ", ""):
             yield code_finding(
                 RULE,
                 f"`{loop.head}` goes on at {start}, and set_epoch({given.text}) begins at 0: the orders of the first epochs come "

@@ -271,6 +271,8 @@ class Function:
     """Those of its parameters that it assigns to."""
     length: str = ""
     """Of a `__len__`, what it returns as written."""
+    counted: Value | None = None
+    """Of a `__len__` that returns the length of a list, this list."""
     guards: tuple[Guard, ...] = ()
     """Tests that a decorator puts around the whole function."""
     decorators: tuple[str, ...] = ()

@@ -95,6 +95,7 @@ def _set_requires_grad(call: ast.Call, owner: ast.expr, order: int, at: Recorder
     name = dotted(owner)
     if name:
         to = Definition(order, at.block, switched, "assign", line=call.lineno)
+        to.owner = owner
         at.define(f"{name}.requires_grad", to)
     else:
         at.change(owner, "requires_grad", switched, call.lineno)

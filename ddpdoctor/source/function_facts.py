@@ -38,6 +38,8 @@ _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.val
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
     "unscale", "scale", "prepare", "shard", "change-gradient", "watches", "run-engine",
 }  # fmt: skip
+_GO_OVER = frozenset({"tqdm", "enumerate", "track"})
+_RANGES = frozenset({"range", "trange"})
 _OF_FILES = frozenset({"save", "load"})
 _ITSELF = (("self",), ("cls",))
 _KNOWN_LAST = (
@@ -100,6 +102,7 @@ class FunctionFacts:
             parameters=scope.parameters,
             rebound=tuple(name for name in scope.parameters if name in scope.definitions),
             length=self._length(scope),
+            counted=self._counted(scope),
             guards=tuple(self.guards.of_decorators(scope)),
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
             within=self._defined_within(scope),
@@ -125,6 +128,12 @@ class FunctionFacts:
     def _length(self, scope: Scope) -> str:
         only = scope.returns[0][0] if scope.name == "__len__" and len(scope.returns) == 1 else None
         return self.values.text(only, scope)
+
+    def _counted(self, scope: Scope) -> Value | None:
+        match scope.returns if scope.name == "__len__" else ():
+            case [(ast.Call(func=ast.Name(id="len"), args=[listed]), order, block)]:
+                return value_of(self.values, listed, At(scope, order, block))
+        return None
 
     def _place(self, scope: Scope, node: ast.AST) -> Place:
         file, line = line_of(self.values, scope, getattr(node, "lineno", 1))
@@ -366,7 +375,9 @@ class FunctionFacts:
 
     def _starts(self, node: ast.For | ast.AsyncFor | ast.While, at: At) -> Value | None:
         counted = node.iter if isinstance(node, ast.For) else None
-        if isinstance(counted, ast.Call) and dotted(counted.func) == "range" and len(counted.args) > 1:
+        while isinstance(counted, ast.Call) and dotted(counted.func).rpartition(".")[2] in _GO_OVER and counted.args:
+            counted = counted.args[0]
+        if isinstance(counted, ast.Call) and dotted(counted.func) in _RANGES and len(counted.args) > 1:
             return value_of(self.values, counted.args[0], at)
         return None
 
@@ -430,10 +441,16 @@ class FunctionFacts:
                     )
 
     def _owner(self, name: str, definition: Definition, at: At) -> tuple[Origin, ...]:
-        """The object whose attribute is assigned to; of a part of a model, that model."""
+        """The object whose attribute is assigned to; of a part of a model, that model, too."""
         named = named_object(self.values, name.removesuffix(".grad"), at)
-        deep = not named and definition.owner is not None and ".module" in name
-        return held_around(self.values, definition.owner, at) if deep and definition.owner is not None else named
+        if named or definition.owner is None:
+            return named
+        if (
+            isinstance(definition.owner, ast.Attribute) and dotted(definition.owner) == name
+        ):  # `net.head.requires_grad_()`
+            inner, outer = definition.owner, definition.owner.value
+            return (*held_around(self.values, inner, at), *held_around(self.values, outer, at))
+        return held_around(self.values, definition.owner, at) if ".module" in name else named
 
     def _late_changes(self, scope: Scope) -> Iterator[Change]:
         """The changes of parts that no name stands for, where the object that they belong to is known."""
@@ -502,7 +519,7 @@ def _is_none(node: ast.expr | None) -> bool:
 
 def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:
     last = name.rpartition(".")[2]
-    if isinstance(node, ast.Call) and last in {"tqdm", "trange", "enumerate", "track"} and node.args:
+    if isinstance(node, ast.Call) and last in _GO_OVER | {"trange"} and node.args:
         if last == "trange":
             return True, None
         inner = node.args[0]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 
+_SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
+
+
 def parameter_of(values: Values, scope: Scope, name: str) -> Origins:
     """What the callers of a function give for a parameter; the default where none is known."""
     context, single = values.context_in(scope), values.single_in(scope)
@@ -33,7 +36,18 @@ def _parameter(values: Values, scope: Scope, name: str) -> Origins:
     found = tuple(_from_sites(values, scope, name))
     if not found and name in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)),)
-    return found
+    if any(one.kind in _SIZES for one in found) or not _is_size_of_the_job(scope, name):
+        return found
+    return (*found, Origin(kind=Kind.WORLD_SIZE, text=name))
+
+
+def _is_size_of_the_job(scope: Scope, name: str) -> bool:
+    """Whether a function makes the process group with a parameter as its number of ranks."""
+    return any(
+        call.last == "init_process_group"
+        and any(one.arg == "world_size" and dotted(one.value) == name for one in call.node.keywords)
+        for call in scope.calls
+    )
 
 
 def _from_sites(values: Values, scope: Scope, name: str) -> Iterable[Origin]:

@@ -10,6 +10,7 @@ from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_results import returned_part
 from ddpdoctor.source.object_attributes import attribute_of
 from ddpdoctor.source.origins import At, Origins
+from ddpdoctor.source.written_dicts import place_of
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -30,4 +31,6 @@ def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ..
         part = returned_part(values, node, index, at)
         if part is not None:
             return part
+    elif len(index) == 1 and (held := place_of(values, node, index[0], at)) is not None:
+        return values.of(*held)
     return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED})

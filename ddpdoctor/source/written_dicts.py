@@ -22,6 +22,7 @@ _DICTS = frozenset(
     {"dict", "SimpleNamespace", "Namespace", "EasyDict", "Munch", "AttrDict", "DotMap", "ConfigDict", "OrderedDict"}
 )
 """What makes a dict, or an object whose attributes are one, out of keywords or of another dict."""
+_HOLDS_ITEMS = (ast.Dict, ast.List, ast.Tuple, ast.Name, ast.Call)
 Items = dict[str, tuple[ast.expr, At]]
 """By key, a value and the place where it is written."""
 
@@ -84,18 +85,24 @@ def _is_copy_of_environment(node: ast.expr) -> bool:
     return False
 
 
-def place_of(values: Values, node: ast.expr, number: int, at: At) -> tuple[ast.expr, At] | None:
-    """The element of a list or tuple that is written out under a name, and where; None where something may change its place."""
-    if not isinstance(node, ast.Name | ast.Attribute):
-        return None
-    if any(one.form != "assign" for one in at.scope.definitions.get(dotted(node), ())):
-        return None
-    only = only_value(values, node, at)
-    if only is None or not isinstance(only[0], ast.List | ast.Tuple):
-        return None
-    parts = only[0].elts
-    plain = 0 <= number < len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
-    return (parts[number], only[1]) if plain else None
+def place_of(
+    values: Values, node: ast.expr, number: int, at: At, steps: int = MOST_STEPS
+) -> tuple[ast.expr, At] | None:
+    """The element of a list or tuple that is written out, also under a name or by a function, and where it is written.
+
+    None where something may change its place.
+    """
+    match node:
+        case ast.Name() | ast.Attribute() if steps:
+            changed = any(one.form != "assign" for one in at.scope.definitions.get(dotted(node), ()))
+            only = only_value(values, node, at) if not changed else None
+            return place_of(values, only[0], number, only[1], steps - 1) if only is not None else None
+        case ast.Call() if steps and (returned := _only_return(values, node, at)) is not None:
+            return place_of(values, returned[0], number, returned[1], steps - 1)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            plain = 0 <= number < len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
+            return (parts[number], at) if plain else None
+    return None
 
 
 def _within(values: Values, owner: ast.expr, key: str, at: At, steps: int) -> Items | None:
@@ -212,9 +219,9 @@ def _only_argument(values: Values, scope: Scope, name: str) -> tuple[ast.expr, A
 
 
 def _only_return(values: Values, node: ast.Call, at: At) -> tuple[ast.expr, At] | None:
-    """What a function of the program returns where it does so in one place: a dict, or a name."""
+    """What a function of the program returns where it does so in one place: a dict, a list, or what may stand for one."""
     target = values.meaning(node, at).target
     if target is None or target.is_class or len(target.returns) != 1:
         return None
     value, order, block = target.returns[0]
-    return (value, At(target, order + 1, block)) if isinstance(value, ast.Dict | ast.Name | ast.Call) else None
+    return (value, At(target, order + 1, block)) if isinstance(value, _HOLDS_ITEMS) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.whole_numbers import whole_number
 
@@ -12,6 +13,7 @@ _SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
 _WHOLE = re.compile(r"^['\"](?:auto|ddp\w*)['\"]$")
 _STARTS = re.compile(r"^['\"](?:auto|ddp|ddp_find_unused_parameters_(?:true|false)|fsdp|deepspeed\w*)['\"]$")
 """The strategies of Lightning that start the program anew for each rank: others copy the process."""
+_NODES = re.compile(r"(?i)node")
 OF_TRANSFORMERS = (
     *("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group"),
     *("barrier", "main_process_first", "is_world_process_zero"),
@@ -19,6 +21,12 @@ OF_TRANSFORMERS = (
 """What programs of transformers name where they are meant for several ranks."""
 _DIVIDES = ("deepspeed=", "fsdp=", "fsdp_config=", "tp_size=", "parallelism_config=")
 """What TrainingArguments are given where ranks divide the parameters."""
+
+
+def counts_nodes(size: Value) -> bool:
+    """Whether a world size is a product with a number of nodes."""
+    texts = (size.text, *(link.text for origin in size.origins for link in origin.why[:1]))
+    return any("*" in text and _NODES.search(text) for text in texts)
 
 
 def runs_several(graph: CallGraph, function: Function, framework: str) -> bool:
