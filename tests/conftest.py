@@ -34,12 +34,14 @@ settings.load_profile("same examples")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where tests run in several processes, the files that share one Slurm stay together, too."""
+    """Where tests run in several processes, the files that share one Slurm stay together, too; the patterns' tests need not."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneCluster(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             folder, _, _ = nodeid.rpartition("/")
+            if nodeid.startswith("tests/laws/test_patterns.py"):
+                return nodeid
             return folder if folder == "tests/clusters" else super()._split_scope(nodeid)
 
     return OneCluster(config, log)

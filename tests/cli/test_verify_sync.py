@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +96,20 @@ EXACT = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("code", "nproc", "ranks", "step", "options"), EXACT, ids=[" ".join([row[0], *row[4]]) for row in EXACT]
-)
+IN_CI = 2
+"""Rows of one code that `make slow` runs; the others are `make matrix`'s. A row starts three to five processes with torch."""
+
+
+def rows() -> Iterator[Any]:
+    """The rows as parameters, with their marks."""
+    seen: Counter[str] = Counter()
+    for row in EXACT:
+        seen[row[0]] += 1
+        mark = pytest.mark.slow if seen[row[0]] <= IN_CI else pytest.mark.matrix
+        yield pytest.param(*row, id=" ".join([row[0], *row[4]]), marks=mark)
+
+
+@pytest.mark.parametrize(("code", "nproc", "ranks", "step", "options"), list(rows()))
 def test_a_fault_is_named_with_its_ranks_and_step(
     code: str, nproc: int, ranks: list[int], step: int | None, options: tuple[str, ...]
 ) -> None:
