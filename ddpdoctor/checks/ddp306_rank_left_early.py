@@ -83,7 +83,10 @@ def check(
     """
     made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
     parted = iterations.out_of_step if iterations is not None else None
-    departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
+    mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
+    unexplained = mixed_up and not (desyncs is not None and desyncs.found)
+    noticed = parted or (iterations.left_out if iterations is not None and unexplained else None)
+    departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
     if departure is not None:
         if departure.how in (How.LEFT, How.SHORT):
             yield _by_departure(departure, code)
@@ -95,7 +98,6 @@ def check(
     accumulates = iterations is not None and iterations.accumulation is not None
     if iterations is not None and ended_without_it(iterations.accumulation, failures):
         return  # it stepped with its own gradients: DDP316
-    mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
     at_the_end = departures.at_the_end if departures is not None else None
     if not mixed_up and at_the_end is not None and timeline is not None:
         mixed_up = met_behind_its_loop(at_the_end, timeline, code)

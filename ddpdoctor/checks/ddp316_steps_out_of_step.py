@@ -90,7 +90,8 @@ def check(
     )
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
     parted = iterations.out_of_step
-    departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
+    noticed = parted or (iterations.left_out if unexplained else None)
+    departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
     if iterations.accumulation is not None and (
         parted is not None
         or mixed_up
@@ -100,7 +101,7 @@ def check(
         yield _by_accumulation(iterations.accumulation, code)
     elif iterations.lengths:
         yield _by_lengths(iterations.lengths, code)
-    elif departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):
+    elif departure is not None and noticed is not None and not (departure.how is How.IRREGULAR and noticed.own):
         if departure.how in (How.SKIPPED, How.IRREGULAR):
             yield _by_departure(departure)
     elif parted is not None and iterations.forked is None:
@@ -248,6 +249,7 @@ def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCod
         ranks=called if alone else sides.minority,
         where=[
             *(called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
+            *loop_departures.ways_past(parted.cut_short, parted.fewer),
             *(() if called else _backwards_by_rank(code)),
             *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
         ],

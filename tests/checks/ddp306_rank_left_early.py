@@ -123,6 +123,15 @@ SICK = (
         also=("DDP302",),
         measured={"batch": 2, "lengths": {"0": 2, "1": 3, "2": 3}},
     ),
+    Sick(  # it left its loop a pass before, and gloo ends the job when it comes to the sum behind the next one
+        evidence=mixed_up(sums_behind(drew(1, 2, 1, 2, 3, of=3), 7), *[drew(1, 2, 3, 1, 2, 3, of=3)] * 2),
+        says="rank 0 left its loop after drawing 2 of 3 batches; ranks 1-2 went on to batch 3; since then gradients are "
+        "averaged with those of other steps",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:63 train_step",),
+        also=("DDP302",),
+        measured={"batch": 2, "lengths": {"0": 3, "1": 3, "2": 3}},
+    ),
     Sick(  # the same where no data loader counts the batches
         evidence=mixed_up(sums_behind(counts_nothing(SHORTER), 4), *[counts_nothing(LONGER)] * 2),
         says="rank 0 ended its loop after forward 2, and ranks 1-2 made a further one",

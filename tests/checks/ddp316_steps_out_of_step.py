@@ -64,6 +64,17 @@ BACKWARD = Request(
     file=TRAIN, line=64, function="train_step", text="loss.backward()", wants="backward", conditions=(BUT_ONE,)
 )
 LEFT_OUT = SourceCode(places=(), requests=(BACKWARD, replace(BACKWARD, line=70, conditions=())))
+PASSES = Loop(line=55, head="for x, y in loader", jumps=(Jump(line=63, word="continue", test="rank == 1 and i == 7"),))
+PASSED_OVER = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(PASSES,)),))
+
+
+def made(*seq: int) -> CollectiveCalls:
+    """A rank that had made so many collectives when each iteration began, with a forward in each."""
+    place = Frame(file=TRAIN, line=61, function="train_step")
+    forwards = tuple(Forward(number=number, place=place, stack=(place,)) for number, _ in enumerate(seq, 1))
+    return replace(marks(*seq), forwards=forwards)
+
+
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -81,6 +92,13 @@ SICK = (
         ranks=(1,),
         where=("/home/me/job/train.py:64 train_step",),
         measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
+    ),
+    Sick(  # a sum for the loss and a backward are passed over together
+        evidence=replace(ranks(made(0, 2, 4, 6), made(0, 2, 2, 4)), job=(PASSED_OVER,)),
+        says="collective counts differ at the start of iteration 2: rank 1 issued 2 and rank 0 issued 4",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:63 train_step",),
+        measured={"iteration": 2, "collectives": {"0": 4, "1": 2}},
     ),
     Sick(  # it accumulates over fewer batches, and is a call behind in the end
         evidence=flights(

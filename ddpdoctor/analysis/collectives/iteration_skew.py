@@ -9,7 +9,8 @@ from functools import reduce
 from operator import and_
 
 from ddpdoctor.analysis.collectives.accumulation_lengths import accumulation_lengths
-from ddpdoctor.analysis.collectives.callsites import rank_test
+from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only, rank_test
+from ddpdoctor.analysis.collectives.loop_departures import loop_of
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
@@ -18,7 +19,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepCount
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.source import Condition, Jump, SourceCode
 
 COMPARED = 3  # iterations before one, at least, that tell how many collectives are usual
 JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
@@ -30,7 +31,8 @@ class IterationSkew:
 
     The ranks `before` have not begun it: for these it is what they had made before it, which is more than others had.
     `own` are calls of the user's own code that some ranks made before it and the others did not, the last of each rank,
-    where such calls are the whole difference; where there is none, it lies in the gradients.
+    where such calls are the whole difference; where there is none, it lies in the gradients. Then `cut_short` are the
+    `continue`s behind the forward of ranks that made fewer, each with a frame of its function: see `_cut_short`.
     """
 
     iteration: int
@@ -38,11 +40,21 @@ class IterationSkew:
     equal: int
     before: tuple[int, ...] = ()
     own: Mapping[int, CollectiveCall] = field(default_factory=dict)
+    cut_short: tuple[tuple[Frame, Jump], ...] = ()
+
+    @property
+    def fewer(self) -> tuple[int, ...]:
+        """The ranks that had made the fewest collectives."""
+        return tuple(sorted(rank for rank, seq in self.seq.items() if seq == min(self.seq.values())))
 
     @property
     def sides(self) -> Vote:
-        """The ranks by how many collectives they had made."""
-        return vote(self.seq)
+        """The ranks by how many collectives they had made; of two equal sides a test of the rank may tell who made fewer."""
+        voted = vote(self.seq)
+        others = tuple(rank for rank in sorted(self.seq) if rank not in self.fewer)
+        if voted.tied and any(lets_pass_only(jump, self.fewer, others) for _, jump in self.cut_short):
+            return Vote(sides=(others, self.fewer), tied=False, minority=self.fewer)
+        return voted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +182,11 @@ def derive(
         return Iterations(None, accumulation=_uneven_accumulation(calls, steps), lengths=lengths)
     issued = {entry.rank: _made(entry.value) for entry in calls}
     parted, left_out = _out_of_step(began, issued), _left_out(began, issued)
+    if parted is not None:
+        own = _of_some(parted, calls)
+        parted = replace(parted, own=own, cut_short=() if own else _cut_short(parted.fewer, calls, code))
     return Iterations(
-        out_of_step=parted and replace(parted, own=_of_some(parted, calls)),
+        out_of_step=parted,
         left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
         other_forward=_other_forward(calls),
         forked=_forked(calls, code),
@@ -232,6 +247,20 @@ def _of_some(parted: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int
         for rank, of_some in more.items()
         if of_some
     }
+
+
+def _cut_short(
+    ranks: Sequence[int], calls: PerRank[CollectiveCalls], code: SourceCode | None
+) -> tuple[tuple[Frame, Jump], ...]:
+    """The `continue`s below the forwards of these ranks in the loop around them: under a test of the rank, or the only one."""
+    found: dict[tuple[str, int], tuple[Frame, Jump]] = {}
+    for entry in calls:
+        frame, loop = loop_of(entry.value.forwards[-1] if entry.value.forwards else None, code)
+        if entry.rank in ranks and frame is not None and loop is not None:
+            jumps = (jump for jump in loop.jumps if jump.word == "continue" and jump.line > frame.line)
+            found.update({(frame.file, jump.line): (frame, jump) for jump in jumps})
+    by_rank = [one for one in found.values() if is_rank_test(one[1].test, by_rank=one[1].by_rank)]
+    return tuple(by_rank or (found.values() if len(found) == 1 else ()))
 
 
 def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:

@@ -127,7 +127,7 @@ def derive(
     )
     if found is None:
         return LoopDepartures(None)
-    frame, loop = _loop_of(_last_forward(forwards[found.ranks[0]], found.forwards), code)
+    frame, loop = loop_of(_last_forward(forwards[found.ranks[0]], found.forwards), code)
     return LoopDepartures(
         LoopDeparture(
             how=found.how,
@@ -175,7 +175,7 @@ def _is_behind(
     `program` are the lines that led to the call, where they are known.
     """
     forward = made.forwards[-1] if made.forwards else None
-    frame, loop = _loop_of(forward, code)
+    frame, loop = loop_of(forward, code)
     place, after = call.place, made.steps[-1].seq if made.steps else 0
     if forward is None or frame is None or loop is None or place is None or call.seq is None or call.seq <= after:
         return False
@@ -384,7 +384,7 @@ def _last_forward(forwards: Sequence[Forward], made: int | None) -> Forward | No
     return next((forward for forward in reversed(forwards) if made is None or forward.number <= made), None)
 
 
-def _loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
+def loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
     """The innermost loop around a forward, with the line in it: of the user's own code, or else of a framework."""
     if forward is None or code is None:
         return None, None
