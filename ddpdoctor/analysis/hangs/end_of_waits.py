@@ -15,6 +15,7 @@ from ddpdoctor.analysis.hangs.older_dumps import (
     behind_peers,
     most_ranks_move,
     older_dumps,
+    on_their_way,
     recorded_nothing,
 )
 from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding, completed_by, outstanding_of
@@ -22,7 +23,7 @@ from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, stopped_ranks
 from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason, WaitForGraph, is_old
-from ddpdoctor.model import SkipCheck
+from ddpdoctor.model import SkipCheck, group_ranks
 
 
 def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
@@ -80,7 +81,8 @@ class _Graph:
         self._recorded_nothing = {*recorded_nothing(timeline)}
         self._older = behind
         older = older_dumps(timeline, outstanding, self._completed)
-        self._stale = {*behind, *older, *self._recorded_nothing}
+        self._on_their_way = {*on_their_way(timeline, outstanding)}
+        self._stale = {*behind, *older, *self._on_their_way, *self._recorded_nothing}
         self._standing = StandingOperations(outstanding)
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
         self._edges = {
@@ -214,6 +216,11 @@ class _Graph:
             awaited |= older
         if not awaited:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
+        if not awaited.isdisjoint(self._on_their_way):
+            moving = group_ranks(sorted(awaited & self._on_their_way))
+            raise SkipCheck(
+                f"{moving} made a call less than {MOVING_SECONDS:.0f} s before the last dump: the job moves"
+            )
         reason = Reason.RECORDED_NOTHING if awaited <= self._recorded_nothing else Reason.OLDER
         return self._towards(self._waits_for(reason, awaited))
 

@@ -21,20 +21,35 @@ def older_dumps(
 ) -> Iterator[int]:
     """The ranks that went on after their dumps were made.
 
-    Peers have completed with them what they had not enqueued, all that they had enqueued was young by their own clock, or
-    peers began to wait for them after their dumps, and long before the last dump. `completed` has by `id` of a group what
+    Their dumps are older than the last one, and all that they had enqueued was young or peers began to wait for them
+    afterwards; or peers have completed with them what they had not enqueued. `completed` has by `id` of a group what
     `completed_by` tells of it.
     """
     records = timeline.call_index.records
     lacking = _first_waits(outstanding)
-    last = max((record.taken_at for record in records.values() if record.taken_at is not None), default=0.0)
+    last = _last_dump(timeline)
     for rank, record in records.items():
         taken = record.taken_at
-        before = taken is not None and last > taken + MOVING_SECONDS and lacking.get(rank, 0) > taken * 1e9
-        if before or _moved(timeline, outstanding, rank):
+        if taken is None or last <= taken + MOVING_SECONDS:
+            continue
+        if lacking.get(rank, 0) > taken * 1e9 or _was_at_work(timeline, outstanding, rank):
             yield rank
     for group in timeline.groups:
         yield from _overtaken(group, completed.get(id(group), {}))
+
+
+def on_their_way(timeline: Timeline, outstanding: Outstanding) -> Iterator[int]:
+    """The ranks with the last dumps of the job that had enqueued a call shortly before and wait for nothing longer."""
+    last = _last_dump(timeline)
+    for rank, record in timeline.call_index.records.items():
+        taken = record.taken_at
+        if taken is not None and last <= taken + MOVING_SECONDS and _was_at_work(timeline, outstanding, rank):
+            yield rank
+
+
+def _last_dump(timeline: Timeline) -> float:
+    times = (record.taken_at for record in timeline.call_index.records.values())
+    return max((taken for taken in times if taken is not None), default=0.0)
 
 
 def behind_peers(timeline: Timeline) -> Iterator[int]:
@@ -166,7 +181,7 @@ def _first_waits(outstanding: Outstanding) -> dict[int, int]:
     return found
 
 
-def _moved(timeline: Timeline, outstanding: Outstanding, rank: int) -> bool:
+def _was_at_work(timeline: Timeline, outstanding: Outstanding, rank: int) -> bool:
     """Whether the rank was on its way when its dump was made: its oldest outstanding call, else its last one, is young."""
     record = timeline.call_index.records[rank]
     mine = outstanding.of_rank.get(rank, ())

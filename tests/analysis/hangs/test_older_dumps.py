@@ -41,6 +41,13 @@ def test_a_dump_from_before_is_another_reason() -> None:
     assert told(job(STEP, third=record([STEP], world=3, waited=0.0))) == (Reason.OLDER, ["DDP408"])
 
 
+def test_a_rank_that_made_a_call_shortly_before_the_last_dump_is_on_its_way() -> None:
+    """Its peers have waited for 2.1 s, and all dumps are of one moment."""
+    peer = record([STEP, waits(STEP)], world=3, waited=2.1)
+    third = record([STEP], world=3, waited=1.9)
+    assert told(flights(peer, peer, third)) == (None, [])
+
+
 def test_an_older_dump_beside_an_empty_one_is_told_apart() -> None:
     older = record([STEP], world=4, waited=0.0)
     empty = replace(NOTHING, groups=older.groups)
@@ -59,7 +66,7 @@ def test_dumps_of_a_job_that_went_on_between_them_accuse_nobody_where_no_file_te
     """Rank 2 has completed what rank 0 had not enqueued yet, so rank 1 may have completed its call by then, too."""
     made = [STEP], [STEP, waits(STEP), waits(STEP)], [STEP, STEP, STEP, waits(STEP)]
     assert not diagnose(flights(*(record(each, world=3, waited=None) for each in made))).findings
-    later = [STEP, STEP, STEP], *made[1:]
+    later = [STEP, STEP, STEP, waits(STEP)], *made[1:]
     (finding,) = diagnose(flights(*(record(each, world=3, waited=None) for each in later))).findings
     assert (finding.code, finding.ranks) == ("DDP319", (1,))
 
