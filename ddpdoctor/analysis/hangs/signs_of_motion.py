@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
+from ddpdoctor.model import group_ranks
 
 FEW = 4  # one of so many ranks may have something else to do, or a fault of its own
 MANY = 8  # of fewer ranks, two may be at fault
@@ -23,7 +24,7 @@ def sign_of_motion(
 
     `behind` tells what these have not completed, of ranks that have stopped.
     """
-    if behind and FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
+    if FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
         return f"{len(named)} ranks at once do not come after the others"
     apart = next((one for one in behind if not {*one.peers_completed}.isdisjoint(named)), None)
     if apart is not None:
@@ -36,6 +37,10 @@ def sign_of_motion(
     if elsewhere is not None:
         return f"all members have enqueued {elsewhere.name}, too"
     awaited = {rank for one in outstanding.operations for rank in one.absent}
+    idle = sorted(awaited.intersection(outstanding.idle) - {*named})
+    if idle:
+        verb, them = ("waits", "it") if len(idle) == 1 else ("wait", "them")
+        return f"{group_ranks(idle)} {verb} for nothing, and others wait for {them}, too"
     at_work = {*outstanding.idle} - awaited - {*named}
     if FEW * len(at_work) > len(outstanding.idle) + len(outstanding.of_rank):
         return f"{len(at_work)} ranks wait for nothing, and nobody waits for them"

@@ -65,6 +65,11 @@ def test_old_calls_are_a_hang_whatever_else_stands() -> None:
             [(STEP, STEP, waits(STEP)), *([(STEP, waits(STEP), waits(STEP))] * 3)],
             "3 ranks at once do not come after the others",
         ),
+        ([*([(STEP,)] * 3), *([(STEP, waits(STEP))] * 5)], "3 ranks at once do not come after the others"),
+        (
+            [(STEP, STEP), (STEP, waits(STEP), waits(STEP)), (STEP, STEP, waits(STEP))],
+            "rank 0 waits for nothing, and others wait for it, too",
+        ),
     ],
 )
 def test_what_a_healthy_job_shows_at_any_moment(made: list[tuple[Did, ...]], sign: str) -> None:
