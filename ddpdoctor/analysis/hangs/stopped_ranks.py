@@ -60,6 +60,8 @@ def stopped_ranks(
             first = ended[rank] + 1 if lost else found.seq
             if first == furthest and not {*without_dump}.isdisjoint(group.members):
                 continue
+            if not _tells(timeline, group, first, ended):
+                continue
             if rank not in oldest or found.entry < oldest[rank].operation.entry:
                 oldest[rank] = Behind(
                     rank=rank,
@@ -82,6 +84,17 @@ def stopped_ranks(
                 ),
             )
     yield from (one for one in oldest.values() if not _waits_before(timeline, one))
+
+
+def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[int, int]) -> bool:
+    """Whether peers that are through with this number have completed what the others wait in.
+
+    A few of many may have called something else, which ended without the others, where their dumps do not hold it.
+    """
+    through = [rank for rank, last in ended.items() if last >= seq]
+    if 2 * len(through) >= len(group.members):
+        return True
+    return any(timeline.issued(group, rank, seq) is not None for rank in through)
 
 
 def _waits_before(timeline: Timeline, behind: Behind) -> bool:

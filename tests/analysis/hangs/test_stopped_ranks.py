@@ -66,6 +66,17 @@ def test_a_rank_that_is_through_with_another_call_is_named_and_not_those_that_it
     assert told([STEP, BROADCAST, sends], same, same, same)[:1] != [("DDP301", (0,))]
 
 
+def test_one_of_many_that_is_through_with_what_its_dump_does_not_hold_did_not_leave_all_others_stopped() -> None:
+    """Dumps of active entries alone: rank 0 may have called something else, which ended without the others."""
+    waiting = record([waits(STEP)], first=5, lost=4, waited=600.0)
+    through = record([waits(Did("all_reduce", group="1", members=(0, 1)))], lost=9, waited=600.0)
+    ended = replace(waiting.groups[0], last_enqueued=5, last_completed=5)
+    others = replace(waiting, groups=(replace(ended, last_completed=4),))
+    first = replace(through, groups=(*through.groups, ended))
+    codes = {finding.code for finding in diagnose(flights(first, others, others, others)).findings}
+    assert "DDP319" not in codes
+
+
 def of_a_short_ring(completed: int | None) -> FlightRecord:
     """The last three of nine calls; the table of groups tells how many were completed."""
     held = record([waits(STEP)] * 3, first=7, lost=6, waited=600.0)
