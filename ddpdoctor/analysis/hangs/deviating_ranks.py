@@ -165,16 +165,14 @@ class DeviatingRanks:
         They have left out what the others wait in. Not where only two groups are used, of which either may have its turn first.
         """
         lacking = [one for one in found.operations if one.group is not None and one.absent and not one.without_dump]
-        smaller = (min((one.waiting, one.absent), key=len) for one in lacking)
-        few = {rank for ranks in smaller for rank in ranks}
-        left_out = [one for one in lacking if few.issuperset(one.absent) and few.isdisjoint(one.waiting)]
-        theirs = [one for one in lacking if few == {*one.waiting} and few.isdisjoint(one.absent)]
-        apart = len(left_out) + len(theirs) == len(lacking) and len(theirs) == 1
-        if not apart or len(left_out) < 2 or 2 * len(few) >= len(found.ranks):
-            return None
-        if {rank for one in left_out for rank in one.absent} != few:
-            return None
-        return FinalWait(Reason.LEFT_OUT, tuple(sorted(few)), tuple(left_out))
+        for theirs in lacking:
+            few = {*theirs.waiting}
+            left_out = [one for one in lacking if one is not theirs]
+            awaited = {rank for one in left_out for rank in one.absent}
+            beside = awaited == few and all(few.isdisjoint(one.waiting) for one in left_out)
+            if beside and len(left_out) > 1 and 2 * len(few) < len(found.ranks):
+                return FinalWait(Reason.LEFT_OUT, tuple(sorted(few)), tuple(left_out))
+        return None
 
 
 def is_mismatch(operation: Operation) -> bool:

@@ -33,6 +33,18 @@ def test_the_few_that_went_on_to_a_call_of_all_left_out_what_the_others_wait_in(
     assert (finding.code, finding.ranks) == ("DDP305", few)
 
 
+def test_one_rank_that_went_on_is_named_where_groups_have_two_members() -> None:
+    """In a group of two, those that wait are as many as those that are absent."""
+    groups = {"1": (0, 9), "2": (1, 9), "3": (2, 3, 4, 5, 6, 7, 8, 9)}
+    others = [
+        active([waits(Did("all_gather", group=name, members=members))])
+        for name, members in groups.items()
+        for _ in members[:-1]
+    ]
+    (finding,) = diagnose(flights(*others, active([waits(Did("barrier"))]))).findings
+    assert (finding.code, finding.ranks) == ("DDP305", (9,))
+
+
 def test_as_many_on_both_sides_are_a_deadlock() -> None:
     at_the_end = active([waits(Did("barrier"))])
     few = (0, 1, 8, 4, 5)
