@@ -205,7 +205,11 @@ class _Graph:
         if first.reason is Reason.STANDING:
             first = _together(one for one in finals if one.reason is Reason.STANDING)
             return self._towards(self._deviating.left_out_before(first.operations) or first)
-        return self._towards(self._deviating.of_cycle(first) if first.reason is Reason.CYCLE else first)
+        found = self._deviating.of_cycle(first) if first.reason is Reason.CYCLE else first
+        undecided = found.reason is Reason.CYCLE and not found.deviating
+        if undecided and not {*self._outstanding.not_kept}.isdisjoint(found.ranks):
+            found = self._waits_for(Reason.NOT_KEPT, self._outstanding.not_kept)
+        return self._towards(found)
 
     def _towards_older_dumps(self) -> WaitForGraph:
         """The ranks that peers wait for, and whose dumps are from before or empty: of these waits nothing else is known."""
