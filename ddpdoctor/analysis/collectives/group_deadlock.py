@@ -36,6 +36,8 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     within = {*graph.ranks} if graph is not None else {*timeline.ranks}
     cycle = {rank: issued for rank, issued in _cycle(timeline).items() if rank in within}
     found = [cycle] if cycle else [*_inverted(_busy(timeline, within))]
+    if not found and graph is not None and graph.deviating:
+        found = [dict(graph.meanwhile)]
     found = [waits for waits in found if not _moves(waits)]
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
     parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}

@@ -38,5 +38,26 @@ def test_the_rank_that_exchanged_two_calls_is_named() -> None:
         assert (finding.code, finding.ranks) == ("DDP312", (odd,))
 
 
+def test_the_rank_that_made_a_call_of_all_first_is_named_where_its_peer_waits_for_its_device() -> None:
+    """Rank 5 has enqueued both calls, in the wrong order, and rank 4 does not come to the one that all others wait in."""
+    one = [program(rank) for rank in range(2 * PAIRS)]
+    pair = Did("all_reduce", group="14", members=(4, 5), line=70)
+    for rank, last in ((4, [pair]), (5, [STEP, pair])):
+        made = record([STEP, pair, Did("all_gather", group="24", members=(4, 5), line=80), *map(waits, last)], world=8)
+        one[rank] = replace(made, groups=tuple(map(described, made.groups)))
+    others = [through_with_its_pair(rank) if rank not in (4, 5) else one[rank] for rank in range(2 * PAIRS)]
+    (finding,) = diagnose(flights(*others)).findings
+    assert (finding.code, finding.ranks) == ("DDP312", (5,))
+
+
+def through_with_its_pair(rank: int) -> FlightRecord:
+    """A rank of another pair, which made the call of its pair and waits in the one of all."""
+    members = (rank - rank % 2, rank - rank % 2 + 1)
+    pair = Did("all_reduce", group=f"1{members[0]}", members=members, line=70)
+    both = Did("all_gather", group=f"2{members[0]}", members=members, line=80)
+    made = record([STEP, pair, both, pair, waits(STEP)], world=2 * PAIRS)
+    return replace(made, groups=tuple(map(described, made.groups)))
+
+
 def test_nobody_is_called_out_of_order_where_all_queued_alike() -> None:
     assert "DDP312" not in {finding.code for finding in diagnose(job(None)).findings}
