@@ -97,7 +97,9 @@ def check(
     if unreduced is not None and unreduced.met:
         return  # ranks trained without the DDP model: DDP316
     met = {desync.culprits for desync in (*desyncs.of(Cause.MISMATCH), *desyncs.shapes)}  # DDP301, DDP302
-    told = any(desync.more_turns for desync in desyncs.found) or (graph is not None and graph.ranks in met)
+    told = any(desync.more_turns for desync in desyncs.found) or (
+        graph is not None and any({*graph.ranks} <= {*ranks} for ranks in met)
+    )
     parted = iterations.out_of_step if iterations is not None else None
     forked = iterations.forked if iterations is not None else None
     if forked is not None and (parted is not None or desyncs.of(Cause.LEFT)):

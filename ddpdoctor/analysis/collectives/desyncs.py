@@ -59,7 +59,8 @@ def derive(
 def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
     """The first desync of each few ranks, and all that left: one call too many, or less, brings a rank apart in every group.
 
-    Of two sides of which no majority tells, one that had come apart before is at fault.
+    Ranks that differ in one group together have one cause, also where another group shows only some of them. Of two sides of
+    which no majority tells, one that had come apart before is at fault.
     """
     first: dict[tuple[int, ...], Desync] = {}
     for desync in found:
@@ -69,7 +70,9 @@ def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
     for desync in found:
         sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)
         causes = [first[side] for side in sides if side in first and first[side] is not desync]
-        if desync.cause is Cause.LEFT or not any(not desync.tied or _before(one, desync) for one in causes):
+        among_more = any({*side} < {*ranks} for side in sides for ranks in first)
+        explained = among_more or any(not desync.tied or _before(one, desync) for one in causes)
+        if desync.cause is Cause.LEFT or not explained:
             yield desync
 
 

@@ -73,7 +73,12 @@ def derive(
         if peers is None or activities is None:
             raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
         return Handshakes(tuple(_by_stacks(peers, activities, size)))
-    found = _not_dropped([*_by_recorder(timeline)], programs) if timeline is not None and programs is not None else []
+    waiting = [*_by_recorder(timeline)] if timeline is not None else []
+    if waiting and programs is not None and graph is not None and graph.reason is Reason.CYCLE:
+        misdirected = _misdirected(waiting, programs)
+        if misdirected:
+            return Handshakes((), misdirected)
+    found = _not_dropped(waiting, programs) if programs is not None else []
     ages = [one.seconds for one in found if one.seconds is not None]
     if ages and max(ages) < MOVING_SECONDS:
         found = []
@@ -81,9 +86,6 @@ def derive(
         elsewhere = {one.rank for one in activities.elsewhere} if activities is not None else set()
         if graph.reason is Reason.IDLE and elsewhere.issuperset(graph.ranks):
             return Handshakes(())
-        misdirected = _misdirected(found, programs) if graph.reason is Reason.CYCLE and programs is not None else ()
-        if misdirected:
-            return Handshakes((), misdirected)
         unmatched = tuple(_at_the_end(found, graph, deadlocks))
         return Handshakes(unmatched, by_programs=None if unmatched else _by_programs(graph))
     if not found and calls is not None and (timeline is None or not _holds_transfers(timeline)):

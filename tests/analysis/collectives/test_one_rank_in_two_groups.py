@@ -34,3 +34,17 @@ def dump(rank: int, odd: int) -> FlightRecord:
 def test_the_odd_rank_is_one_finding(odd: int) -> None:
     findings = diagnose(flights(*(dump(rank, odd) for rank in range(WORLD)))).findings
     assert [(finding.code, finding.ranks) for finding in findings] == [("DDP301", (odd,))]
+
+
+def test_a_group_that_shows_one_of_two_ranks_adds_no_finding() -> None:
+    """Ranks 0 and 2 take another branch, and a group that has rank 0 alone of the two shows it first."""
+    some = (0, 1, 3, 5)
+
+    def branch(rank: int) -> list[Did]:
+        other = rank in (0, 2)
+        own = Did("broadcast" if other else "all_gather", line=70, group="1", members=some)
+        return [*([waits(own)] if rank in some else []), waits(Did("broadcast" if other else "all_reduce", line=80))]
+
+    made = (record([Did("all_reduce"), *branch(rank)], world=8, waited=500.0) for rank in range(8))
+    findings = diagnose(flights(*made)).findings
+    assert [(finding.code, finding.ranks) for finding in findings] == [("DDP301", (0, 2))]
