@@ -61,7 +61,7 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
         by_device: dict[torch.device, list[int]] = {}
         for number, data in enumerate(flat):
             by_device.setdefault(data.device, []).append(number)
-        result = torch.zeros(len(flat), 2, dtype=torch.int64)
+        result = torch.zeros(len(flat), 2, dtype=torch.int64, device="cpu")
         for device, numbers in by_device.items():
             group = [flat[number] for number in numbers]
             hashed = method == "xxh3" and device.type == "cpu"
@@ -92,7 +92,7 @@ def as_bytes(tensor: Tensor) -> Tensor:
     """
     tensor = tensor.detach()
     if tensor.is_meta:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     if tensor.layout is not torch.strided:
         return torch.cat([as_bytes(part) for part in _parts(tensor)])
     if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()) and tensor.numel():
@@ -113,7 +113,11 @@ def xxh3(data: Iterable[Any]) -> list[bytes]:
 def table(fingerprints: Iterable[bytes]) -> Tensor:
     """Fingerprints of 128 bits as an int64 tensor of shape [number, 2]."""
     data = bytearray(b"".join(fingerprints))
-    return torch.frombuffer(data, dtype=torch.int64).view(-1, 2) if data else torch.zeros(0, 2, dtype=torch.int64)
+    return (
+        torch.frombuffer(data, dtype=torch.int64).view(-1, 2)
+        if data
+        else torch.zeros(0, 2, dtype=torch.int64, device="cpu")
+    )
 
 
 def row_hashes(words: Tensor) -> Tensor:
@@ -173,10 +177,10 @@ def _linear(flat: Sequence[Tensor], device: torch.device) -> Tensor:
     if not hashes:
         return lanes
     together = torch.cat(hashes)
-    owners, firsts, repeats = torch.tensor(spans).unbind(1)
+    owners, firsts, repeats = torch.tensor(spans, device="cpu").unbind(1)
     owner = torch.repeat_interleave(owners, repeats).to(device)
     starts = firsts - (torch.cumsum(repeats, 0) - repeats)
-    row = (torch.repeat_interleave(starts, repeats) + torch.arange(int(repeats.sum()))).to(device)
+    row = (torch.repeat_interleave(starts, repeats) + torch.arange(int(repeats.sum()), device="cpu")).to(device)
     longest = max(first + count for _, first, count in spans)
     for lane, name in enumerate(("first", "second")):
         weighted = together * weights(name, longest, device)[row]

@@ -77,7 +77,7 @@ class GradientHooks:
             names, standings = [names[place] for place in there], [standings[place] for place in there]
             parameters = [parameters[place] for place in there]
         digests = self._digests.joined(present, "gradients")
-        reduced = self._digests.packed("gradients").projections(present) if present else torch.zeros(0)
+        reduced = self._digests.packed("gradients").projections(present) if present else torch.zeros(0, device="cpu")
         parities = self._digests.parities_of("gradients", present) if self._models.count else ""
         counts, local = self._hooks.of(parameters)
         if not self._models.count:  # FSDP may train whole parameters and step parts of them
@@ -160,12 +160,14 @@ class _Hooks:
     def of(self, parameters: list[Tensor]) -> tuple[list[int], Tensor]:
         """For each of `parameters` how often it got a gradient, and the projection of what it had got the last time."""
         if self._gradients is None:
-            return [0] * len(parameters), torch.zeros(len(parameters), dtype=torch.float64)
+            return [0] * len(parameters), torch.zeros(len(parameters), dtype=torch.float64, device="cpu")
         local = self._gradients.projections()
         places = [self._places.get(id(parameter), -1) for parameter in parameters]
         if places == [*range(len(self._counts))]:
             return list(self._counts), local
-        local = torch.cat([local, torch.zeros(1, dtype=torch.float64)])  # the last one for a parameter without a hook
+        local = torch.cat(
+            [local, torch.zeros(1, dtype=torch.float64, device="cpu")]
+        )  # the last one for a parameter without a hook
         return [self._counts[place] if place >= 0 else 0 for place in places], local[places]
 
     def are_whole(self, parameters: list[Tensor]) -> list[bool]:

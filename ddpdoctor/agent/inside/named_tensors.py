@@ -120,7 +120,7 @@ def as_tensor(value: Any) -> Tensor | None:  # noqa: ANN401 - optimizers keep wh
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (bool, int)):
-        return torch.tensor(int(value), dtype=torch.int64) if abs(int(value)) < 1 << 63 else None
+        return torch.tensor(int(value), dtype=torch.int64, device="cpu") if abs(int(value)) < 1 << 63 else None
     if isinstance(value, float):
-        return torch.tensor(value, dtype=torch.float64)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
     return None

@@ -227,7 +227,7 @@ class _Layout:
             return fingerprint.table(self._hashed(tensors))
         if self._one_block:
             return self._blocks[0].fingerprints(method)
-        result = torch.zeros(len(tensors), 2, dtype=torch.int64)
+        result = torch.zeros(len(tensors), 2, dtype=torch.int64, device="cpu")
         for block in self._blocks:
             result[block.places] = block.fingerprints(method)
         if self._large:
@@ -287,7 +287,7 @@ class _Layout:
             if tensor.numel() and not (tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided):
                 places = self._sampled.get(place)
                 if places is None:
-                    places = self._sampled[place] = torch.tensor(sampled_places(tensor.numel()))
+                    places = self._sampled[place] = torch.tensor(sampled_places(tensor.numel()), device="cpu")
                 yield [place], *bytes_of(tensor.reshape(-1)[places])
 
     def parities(self, tensors: Sequence[Tensor]) -> str:

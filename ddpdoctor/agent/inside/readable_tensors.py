@@ -91,8 +91,8 @@ def _stand_in(tensor: Tensor) -> Tensor:
                 return read
     except Exception as error:  # a class of the user's, which may raise anything
         pass_on(error)
-        return torch.empty(0, dtype=torch.uint8)
-    return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    return torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
 def _read(tensor: Tensor) -> Tensor | None:

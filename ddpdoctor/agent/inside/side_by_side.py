@@ -57,9 +57,9 @@ class Block:
                 self._firsts.append(begin // 8)
                 begin += padded(size)
         self.order = places
-        self.places = torch.tensor(places)
-        self._rows = torch.tensor([padded(size) // ROW_BYTES for size in sizes])
-        self._owners = torch.repeat_interleave(torch.arange(len(places)), self._rows).to(device)
+        self.places = torch.tensor(places, device="cpu")
+        self._rows = torch.tensor([padded(size) // ROW_BYTES for size in sizes], device="cpu")
+        self._owners = torch.repeat_interleave(torch.arange(len(places), device="cpu"), self._rows).to(device)
         self._first_rows = (torch.cumsum(self._rows, 0) - self._rows).numpy()
         self._addresses = [self._words.data_ptr() + 8 * first for first in self._firsts]
         self._gaps = [bytes(padded(size) - size) for size in sizes]
@@ -75,7 +75,7 @@ class Block:
         """The weights of each row in both lanes of the fingerprints."""
         device, rows = self._words.device, self._rows
         first = torch.repeat_interleave(torch.cumsum(rows, 0) - rows, rows)
-        row = (torch.arange(int(rows.sum())) - first).to(device)
+        row = (torch.arange(int(rows.sum()), device="cpu") - first).to(device)
         longest = int(rows.max())
         return [fingerprint.weights(name, longest, device)[row] for name in ("first", "second")]
 
@@ -188,7 +188,8 @@ class _Run:
                 begin + place
                 for begin, count in zip(self._begins, self._counts, strict=True)
                 for place in sampled_places(count)
-            ]
+            ],
+            device="cpu",
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -113,6 +114,7 @@ class StepTracker:
         self.looks_closely = True
         """Whether anything but a count may come of what the job does until its next step."""
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
+        self._thread: int | None = None  # which trains the wrapped model, as far as that is known
         self._depth = 0  # of optimizers that call others
         self._had_backward = False  # since the last step
         self._passes = 0  # over loaders that were trained on, as far as they have come to their end
@@ -202,6 +204,7 @@ class StepTracker:
         """Count a forward of this wrapper, and return its model."""
         if not self._open:
             self._begin_window()
+        self._thread = get_ident()
         model = self._models.of(ddp)
         if model is not None:
             if self._double_wraps.line is not None:
@@ -261,8 +264,20 @@ class StepTracker:
                 module, inputs, lambda: self._digests.of(named.values()), self._counts.steps, self._counts.forwards
             )
 
+    def _is_elsewhere(self) -> bool:
+        """Whether this thread is not the one that trains the wrapped model: what it trains is something of its own."""
+        return self._thread is not None and self._thread != get_ident()
+
+    def _concerns(self, optimizer: Optimizer) -> bool:
+        """Whether a step of `optimizer` belongs to the training that is followed."""
+        return not self._recomputation.is_running and (
+            not self._is_elsewhere() or self._models.are_stepped_by(optimizer)
+        )
+
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
+        if self._is_elsewhere():
+            return
         self._in_evaluation.backward()
         if self._is_replay:
             self._close_up.settle()
@@ -275,11 +290,15 @@ class StepTracker:
 
     def backward_passes(self) -> None:
         """`loss.backward()` was called, in a window in which it is only counted."""
+        if self._is_elsewhere():
+            return
         self._had_backward = True
         self.averaging.backward()
 
     def backward_over(self) -> None:
         """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
+        if self._is_elsewhere():
+            return
         if self._audited and self._window.backward.synchronised:
             with self._budget:
                 self._integrity.after_backward()
@@ -290,13 +309,15 @@ class StepTracker:
 
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
+        if self._is_elsewhere():
+            return
         self.backward_passes()
         if self._audited:
             self._window.backward = self._window.backward._replace(grad=user_line())
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
-        if self._recomputation.is_running:
+        if not self._concerns(optimizer):
             return
         if not self._depth:
             if self._in_evaluation.with_backward:
@@ -343,7 +364,7 @@ class StepTracker:
 
     def after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""
-        if self._recomputation.is_running:
+        if not self._concerns(optimizer):
             return
         self._depth = max(0, self._depth - 1)
         if self._depth:
@@ -410,10 +431,13 @@ class StepTracker:
 
     def scaled(self, scale: float | None) -> None:
         """A GradScaler is about to step with this scale; None where it is switched off."""
-        self._scale = scale
+        if not self._is_elsewhere():
+            self._scale = scale
 
     def overflowed(self, optimizer: Optimizer) -> None:
         """A GradScaler has found gradients that are not finite, and left the step of `optimizer` out."""
+        if not self._concerns(optimizer):
+            return
         self.averaging.stepped(counted=False)
         self._trace.write(Overflow(self._counts.steps, self._counts.forwards, self._scale, user_line()))
         if not self._open:  # a fused optimizer has called its hooks

@@ -90,7 +90,8 @@ class _Subclass(Tensor):
 @functools.cache
 def _torch_has_guards() -> bool:
     """Whether this version has guards that see every difference which matters here: they are no public interface."""
-    known, number = torch.zeros(2, 2), torch.zeros(2, dtype=torch.complex64)
+    known = torch.zeros(2, 2, device="cpu")
+    number = torch.zeros(2, dtype=torch.complex64, device="cpu")
     try:
         negative = known._neg_view()  # noqa: SLF001 - no public name
         others = (
@@ -99,7 +100,7 @@ def _torch_has_guards() -> bool:
         )  # fmt: skip
         is_alike = _likeness_in_torch([known])
         has_its_bits = not _likeness_in_torch([number])(number.conj())
-        return is_alike(torch.ones(2, 2)) and not any(map(is_alike, others)) and has_its_bits
+        return is_alike(torch.ones(2, 2, device="cpu")) and not any(map(is_alike, others)) and has_its_bits
     except Exception as error:  # it has none, or others
         pass_on(error)
         return False
