@@ -20,6 +20,7 @@ from .dtensor import is_meshed
 from .mode_changes import ModeChanges
 from .module_listing import ParameterListing, same
 from .named_tensors import unwrapped
+from .optimizer_settings import parameters_of
 from .schema.source_line import SourceLine
 from .schema.training_trace import Evaluating
 from .trace_writer import user_line
@@ -210,7 +211,7 @@ class Models:
     def are_stepped_by(self, optimizer: Optimizer) -> bool:
         """Whether `optimizer` has a parameter of a wrapped model; of no other than these, where nothing is wrapped."""
         if self.count and optimizer not in self._steppers:
-            stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+            stepped = set(map(id, parameters_of(optimizer)))
             modules = (model.module for model in self._models.values())
             own = (parameter for module in modules if module is not None for parameter in module.parameters())
             if not any(id(parameter) in stepped for parameter in own):

@@ -16,6 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from .ddp_models import Models
 from .dtensor import is_meshed
 from .module_listing import same
+from .optimizer_settings import parameters_of
 from .overhead_budget import Budget
 from .packed_tensors import LocalGradients
 from .parameter_origin import Origins
@@ -110,7 +111,7 @@ class _Stepped(NamedTuple):
 
 
 def _stepped(named: dict[str, Tensor], optimizer: Optimizer, models: Models) -> _Stepped:
-    own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    own = set(map(id, parameters_of(optimizer)))
     stepped = {name: parameter for name, parameter in named.items() if id(parameter) in own}
     standings = [models.standing(name, parameter) for name, parameter in stepped.items()]
     return _Stepped(named, models.wraps, list(stepped), list(stepped.values()), standings)

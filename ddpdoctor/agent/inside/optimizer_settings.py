@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -135,3 +135,8 @@ def _text(value: Any) -> str:  # noqa: ANN401 - a number, a flag, a tuple, a ten
 
 def _name(optimizer: Optimizer, place: int, name: str) -> str:
     return f"{name}[{place}]" if len(optimizer.param_groups) > 1 else name
+
+
+def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    """What an optimizer steps."""
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])

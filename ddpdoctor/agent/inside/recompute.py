@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .bit_parity import parities
 from .ddp_models import Models
 from .dtensor import is_meshed
+from .optimizer_settings import parameters_of
 from .schema.training_trace import Recomputed
 from .signal_errors import pass_on
 from .step_counts import StepCounts
@@ -98,7 +99,7 @@ class Recomputation:
 
     def _run(self, kept: _Inputs, optimizer: Optimizer) -> _Run:
         again = kept.optimizer()
-        stepped = dict(zip(map(id, _parameters_of(optimizer)), _parameters_of(again), strict=True))
+        stepped = dict(zip(map(id, parameters_of(optimizer)), parameters_of(again), strict=True))
         operations = _Operations(self._digests)
         step: Any = type(again).step
         with kept.random_state(), operations:
@@ -120,16 +121,16 @@ class _Inputs:
     def __init__(self, optimizer: Optimizer, weights: str) -> None:
         self.weights = weights  # their fingerprints
         self._optimizer = copy.deepcopy(optimizer)
-        self._gradients = [_copied(parameter.grad) for parameter in _parameters_of(optimizer)]
+        self._gradients = [_copied(parameter.grad) for parameter in parameters_of(optimizer)]
         self._random = random.getstate(), torch.get_rng_state()
         self._numpy = _numpy_random().get_state() if _numpy_random() is not None else None
-        self._devices = sorted({p.device.index for p in _parameters_of(optimizer) if p.is_cuda})
+        self._devices = sorted({p.device.index for p in parameters_of(optimizer) if p.is_cuda})
         self._on_devices = [torch.cuda.get_rng_state(device) for device in self._devices]
 
     def optimizer(self) -> Optimizer:
         """An optimizer with parameters, gradients and state of its own."""
         again = copy.deepcopy(self._optimizer)
-        for parameter, gradient in zip(_parameters_of(again), self._gradients, strict=True):
+        for parameter, gradient in zip(parameters_of(again), self._gradients, strict=True):
             parameter.grad = _copied(gradient)
         return again
 
@@ -184,7 +185,7 @@ def _why_not(optimizer: Optimizer, *, closure: bool) -> str:
         return "it unscales gradients itself"
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:  # noqa: SLF001 - ours are global
         return "it has step hooks of its own"
-    if any(is_meshed(parameter) for parameter in _parameters_of(optimizer)):
+    if any(is_meshed(parameter) for parameter in parameters_of(optimizer)):
         return "it steps parameters on a device mesh"
     return ""
 
@@ -196,7 +197,3 @@ def _first_difference(first: Sequence[tuple[str, str]], second: Sequence[tuple[s
 
 def _copied(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.detach().clone()
-
-
-def _parameters_of(optimizer: Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -7,9 +7,8 @@ Nothing here communicates, and nothing changes a bit of the user's tensors.
 
 from __future__ import annotations
 
-import math
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .async_work import Unwaited
+from .batch_inputs import is_finite, samples_in
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
 from .ddp_models import Models, WrappedModel, members
@@ -27,10 +27,10 @@ from .evaluation import EvaluationLog
 from .evaluation_forwards import EvaluationForwards
 from .forward_hook import ForwardHook
 from .gradients import GradientHooks
-from .integrity import IntegrityLog, versions
+from .integrity import IntegrityLog
 from .last_weights import LastWeightsLog
 from .named_tensors import inventory
-from .optimizer_settings import Settings
+from .optimizer_settings import Settings, parameters_of
 from .optimizer_state import OptimizerState
 from .overhead_budget import Budget
 from .parameter_origin import Origins
@@ -55,13 +55,12 @@ from .schema.training_trace import (
 from .shard_digests import Parts
 from .step_counts import StepCounts
 from .step_window import StepWindow
-from .tensor_digests import Digests, tensors_in
+from .tensor_digests import Digests
 from .trace_writer import TraceWriter, user_line
+from .trained_weights import TrainedWeights
 from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
 from .write_watch import WriteWatch
-
-MOST_READ_BYTES = 1 << 24  # of weights, after each line of the user's where writes are looked for: some milliseconds
 
 
 class StepTracker:
@@ -90,7 +89,8 @@ class StepTracker:
         self.origins = Origins(trace)
         self.unwaited = Unwaited(trace, lambda: self._counts.steps)
         self.settings = Settings()
-        self.averaging = WeightAveraging(self._weights)
+        self._weights = TrainedWeights(self._models, self._digests, lambda: self.settings.optimizers)
+        self.averaging = WeightAveraging(self._weights.tensors)
         self.mode_changes = self._models.mode_changes
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
@@ -103,7 +103,7 @@ class StepTracker:
         self._unwrapped = UnwrappedLog(
             trace, self._digests, self._models, self._counts, lambda: self.settings.optimizers
         )
-        self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights_now)
+        self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights.now)
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
         self._in_evaluation = EvaluationForwards()
@@ -177,7 +177,7 @@ class StepTracker:
         if not torch.is_grad_enabled():
             return
         if not (ddp.training or ddp.module.training):  # Lightning leaves the wrapper alone in evaluation mode
-            self._in_evaluation.forward(ddp, _samples(inputs), user_line())
+            self._in_evaluation.forward(ddp, samples_in(inputs), user_line())
             return
         self._in_evaluation.trains_otherwise()
         model = self._forward_of(ddp)
@@ -189,14 +189,14 @@ class StepTracker:
         self._window.backward = before._replace(
             wrapped=before.wrapped + 1,
             synchronised=bool(ddp.require_backward_grad_sync),
-            batch=before.batch + _samples(inputs),
+            batch=before.batch + samples_in(inputs),
         )
         with self._budget:
             self._look_at_modes(model)
             self._window.backward = self._window.backward._replace(
                 forward=user_line(),
                 load=self._loaded,
-                finite=before.finite and _all_finite(inputs),
+                finite=before.finite and is_finite(inputs),
                 input=self._digests.of_inputs(inputs) if before.input is None else before.input,
             )
 
@@ -334,7 +334,7 @@ class StepTracker:
         if self._depth > 1:
             return
         if self.unwaited.pending:
-            stepped = (p for p in _parameters_of(optimizer) if not is_meshed(p))
+            stepped = (p for p in parameters_of(optimizer) if not is_meshed(p))
             self.unwaited.used((tensor for p in stepped for tensor in (p, p.grad) if tensor is not None), "step")
         if self._is_replay:
             self._close_up.optimizer_steps(optimizer)
@@ -461,29 +461,10 @@ class StepTracker:
         optimizers = self.settings.optimizers if self.averaging.count and not self._models.count else []
         return optimizers[0] if len(optimizers) == 1 else None
 
-    def _weights(self) -> Iterator[Tensor]:
-        """What is trained."""
-        if self._models.count:
-            return iter(self._models.parameters().values())
-        return (parameter for one in self.settings.optimizers for parameter in _parameters_of(one))
-
-    def _weights_now(self) -> object:
-        """What changes with each write of the weights; those of large models are only counted, not read."""
-        own = [p for p in self._models.parameters().values() if not is_meshed(p)]
-        if not _are_read(own):
-            return versions(own)
-        with torch.no_grad():  # this may be called from anywhere
-            return self._digests.of(own, "watched")
-
-    def _partly_watched(self) -> bool:
-        """Whether `writes` of the step may lack lines."""
-        own = [p for p in self._models.parameters().values() if not is_meshed(p)]
-        return not self._is_replay and self._write_watch.is_due and (self._write_watch.is_partial or not _are_read(own))
-
     @property
     def waits(self) -> bool:
         """Whether reading the weights may have to wait for a device."""
-        return any(tensor.device.type != "cpu" for tensor in self._weights())
+        return any(tensor.device.type != "cpu" for tensor in self._weights.tensors())
 
     def close(self) -> None:
         """The process is about to end."""
@@ -522,7 +503,7 @@ class StepTracker:
                 if is_read_at(self._counts.steps):
                     self._window.random = random_state()
                 if not self._models.count:
-                    self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
+                    self._gradients.know(p for one in self.settings.optimizers for p in parameters_of(one))
                 self._gradients.follow(same_gradients=same_gradients)
                 self._window.weights = self._digests.write("weights", self._models.parameters(self._only_optimizer()))
                 self._integrity.begin(self._window.weights, self._counts.steps)
@@ -535,7 +516,10 @@ class StepTracker:
     def _write_step(self, optimizer: Optimizer, *, left_out: bool = False) -> None:
         window, counts = self._window, self._counts
         assert window.stepping is not None
-        partly_watched = self._partly_watched()
+        watch = self._write_watch
+        partly_watched = (  # before `take` below
+            not self._is_replay and watch.is_due and (watch.is_partial or not self._weights.are_read)
+        )
         if window.closure:
             window.gradients = self._gradients.read(optimizer, self.origins)
         window.after = self._digests.write("after", self._models.parameters(optimizer))
@@ -576,25 +560,3 @@ class StepTracker:
                 return
             self._recomputation.after_step(optimizer, counts, beside)
             self._unwrapped.write(beside)
-
-
-def _are_read(weights: Sequence[Tensor]) -> bool:
-    """Whether writes of these weights are found by their bytes; else operations that write them are only counted."""
-    return bool(weights) and sum(tensor.nbytes for tensor in weights) <= MOST_READ_BYTES
-
-
-def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
-    """What it steps."""
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
-
-
-def _samples(inputs: Any) -> int:  # noqa: ANN401
-    """The length of the first tensor among what a wrapper is given; 0 without one."""
-    tensor = next(tensors_in(inputs), None)
-    return tensor.shape[0] if tensor is not None and tensor.dim() else 0
-
-
-def _all_finite(inputs: Any) -> bool:  # noqa: ANN401
-    floats = (tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() and tensor.layout is torch.strided)
-    # one pass where the sum is finite, as then all are; a sum of finite numbers may overflow
-    return all(math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all()) for tensor in floats)

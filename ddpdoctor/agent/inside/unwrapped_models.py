@@ -23,6 +23,7 @@ from .ddp_models import Models
 from .dtensor import is_meshed
 from .forward_hook import ForwardHook
 from .named_tensors import unwrapped
+from .optimizer_settings import parameters_of
 from .reachable_objects import instance_dict, reachable
 from .schema.source_line import SourceLine
 from .schema.training_trace import UnwrappedModel, UnwrappedModels, UnwrappedUse, UnwrappedWrite
@@ -131,7 +132,7 @@ class UnwrappedLog:
 
     def _look(self) -> None:
         """Find those that are there now."""
-        trained = {id(p) for one in self._optimizers() for group in one.param_groups for p in group["params"]}
+        trained = {id(parameter) for one in self._optimizers() for parameter in parameters_of(one)}
         modules = [model.module for model in self._models if model.module is not None]
         own = {id(tensor) for module in modules for tensor in (*module.parameters(), *module.buffers())} | trained
         shapes = [Counter(tuple(p.shape) for p in module.parameters()) for module in modules]
