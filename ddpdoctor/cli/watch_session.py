@@ -13,6 +13,7 @@ from pathlib import Path
 from ddpdoctor import __version__
 from ddpdoctor.agent import DIRECTORY, job_environment
 from ddpdoctor.agent.inside.watch_feature import DEBUG_LEVEL
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import ReportOptions
 from ddpdoctor.cli.status_line import Progress, StatusLine, status_line
 from ddpdoctor.cli.watch_reporter import WatchReporter
@@ -27,6 +28,7 @@ from ddpdoctor.workflows.shared_case import answer
 from ddpdoctor.workflows.verdict_command import VerdictCommand
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.loop import (
+    POLL_SECONDS,
     Diverged,
     Event,
     JobEnd,
@@ -141,7 +143,24 @@ class _Session:
         self._ended_by = ""  # the option by which we ended the job
 
     def run(self) -> int:
-        """Follow the job to its end; returns the exit code of the command."""
+        """Follow the job to its end; returns the exit code of the command.
+
+        Where watching fails, the error comes once the job has ended: a scheduler ends what is left of a step when the command
+        that it has started is gone.
+        """
+        try:
+            return self._follow()
+        except Exception as error:
+            self._line.close()
+            if self._job.wait(0.0) is None:
+                with contextlib.suppress(OSError):
+                    output.say(f"watching failed ({type(error).__name__}: {error}); the job goes on unwatched")
+                while self._job.wait(POLL_SECONDS) is None:
+                    pass
+                self._job.drain()
+            raise
+
+    def _follow(self) -> int:
         for event in self._watch.events():
             if isinstance(event, JobEnd):
                 return self._on_end(event)
