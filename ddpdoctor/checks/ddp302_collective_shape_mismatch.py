@@ -85,8 +85,8 @@ def check(
         told = {*desyncs.calls} if desyncs is not None else set()
         unread = tuple(mispaired.where()) if mispaired is not None else ()
         yield from (replace(one, where=(*one.where, *unread)) for one in _by_recorder(programs, told))
-    parted = iterations is not None and iterations.out_of_step is not None
-    amiss = parted or (timeline is not None and any(group.mismatches for group in timeline.groups))
+    skew = iterations is not None and iterations.out_of_step is not None
+    amiss = skew or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
         errors = exception_context.errors_at_the_end(calls)

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCal
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.collectives.turns_apart import TurnsApart, turns_apart
+from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
@@ -24,7 +24,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
-from ddpdoctor.messages import turns_apart as turns_messages
+from ddpdoctor.messages import unequal_iterations as iterations_messages
 from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, names_with_shapes, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
@@ -77,11 +77,11 @@ def check(
     guarded: GuardedCalls | None = None,
     at_the_end: ErrorDesync | None = None,
 ) -> Iterator[Finding]:
-    """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
+    """The ranks with a call too many, or without one, how many each made, and the line of that call.
 
     Where all ranks ended with exit code 0 and had called different numbers of collectives, these numbers.
 
-    Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
+    Ranks whose iterations had diverged before diverge in the end in any call: that is no call too many.
     """
     if desyncs is None or (stack_desync is not None and not desyncs.found):
         if desyncs is None and ended_peers is not None and ended_peers.test is not None:
@@ -100,25 +100,23 @@ def check(
     told = any(desync.more_turns for desync in desyncs.found) or (
         graph is not None and any({*graph.ranks} <= {*ranks} for ranks in met)
     )
-    parted = iterations.out_of_step if iterations is not None else None
+    skew = iterations.out_of_step if iterations is not None else None
     forked = iterations.forked if iterations is not None else None
-    if forked is not None and (parted is not None or desyncs.of(Cause.LEFT)):
+    if forked is not None and (skew is not None or desyncs.of(Cause.LEFT)):
         yield _by_forwards(forked)
         return
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
-        if parted is not None and (desync.counts or _had_parted(parted, desync)):
+        if skew is not None and (desync.counts or _had_diverged(skew, desync)):
             continue
         told = True
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
-        decided = desync.tied and {rank for rank, _ in errors} == {
-            *desync.minority
-        }  # who handled an error is the odd one
-        earlier = _first_of_them(parted, desync)
+        decided = desync.tied and {rank for rank, _ in errors} == {*desync.minority}  # who handled an error is at fault
+        earlier = _first_of_them(skew, desync)
         past = [*loop_departures.ways_past(passed_over(desync, code), desync.minority)]
-        apart = turns_apart(desync, timeline, code) if not (earlier or errors or past) else None
-        if apart is not None:
-            yield _by_turns(desync, apart, everyone)
+        unequal = unequal_iterations(desync, timeline, code) if not (earlier or errors or past) else None
+        if unequal is not None:
+            yield _by_turns(desync, unequal, everyone)
             continue
         yield RULE.finding(
             _describe(desync, earlier, tied=desync.tied and not decided),
@@ -174,7 +172,7 @@ def _by_group(call: GuardedCall) -> Finding:
 
 
 def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
-    """What to change, by how the ranks came apart; None where the rule's own remedy says it."""
+    """What to change, by how the ranks diverged; None where the rule's own remedy says it."""
     if desync.counts:
         return OF_COUNTS
     if passed_over:
@@ -188,7 +186,7 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
 
 
 def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) -> list[Where]:
-    """The lines of the calls, with the condition beside those of the odd ranks, or of the others where the odd ones made none.
+    """The lines of the calls, with the condition beside those of the minority, or of the others where the minority made none.
 
     Where the `continue` under the condition is shown, the condition is not repeated.
     """
@@ -202,17 +200,17 @@ def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) ->
     return witnesses(desync.issued, everyone, minority=desync.minority, minority_note=condition_note(comparison))
 
 
-def _by_turns(desync: Desync, apart: TurnsApart, everyone: Sequence[int]) -> Finding:
-    """A loop with a collective in each turn that the odd ranks turned more or less often."""
+def _by_turns(desync: Desync, iterations: UnequalIterations, everyone: Sequence[int]) -> Finding:
+    """A loop with a collective in each turn that the minority iterated more or less often."""
     return RULE.finding(
-        f"{turns_messages.sentence(apart)}{tie_note(tied=desync.tied)}",
+        f"{iterations_messages.sentence(iterations)}{tie_note(tied=desync.tied)}",
         ranks=desync.culprits,
-        where=[*turns_messages.where(apart), *_witnesses(desync, everyone, passed_over=False)],
+        where=[*iterations_messages.where(iterations), *_witnesses(desync, everyone, passed_over=False)],
         details=unplaced(desync.issued, everyone),
-        remedy=turns_messages.REMEDY,
+        remedy=iterations_messages.REMEDY,
         seq=desync.seq,
         group=desync.group.name or "default",
-        turns=apart.made,
+        turns=iterations.made,
     )
 
 
@@ -261,7 +259,7 @@ def _by_programs(graph: WaitForGraph) -> Finding:
             f"{group_ranks(others or ranks)} waited in {called}"
         )
         point = "called it at this point" if graph.reason is Reason.LEFT_OUT else "did not call it at this point"
-        point += f", as did {group_ranks(ranks)} before" if all(one.unusual for one in earlier) else ""
+        point += f", as did {group_ranks(ranks)} before" if all(one.breaks_pattern for one in earlier) else ""
     elif graph.reason is Reason.LEFT_OUT:
         went_on = f", and went on to {names(meanwhile, ranks)}" if meanwhile else ""
         they_wait = f"{group_ranks(others)} {verb(others, 'waits', 'wait')}"
@@ -332,18 +330,18 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
         )
 
 
-def _had_parted(parted: IterationSkew, desync: Desync) -> bool:
-    """Whether iterations parted before, and all that the calls show is that one side has come to the end of its loop."""
+def _had_diverged(skew: IterationSkew, desync: Desync) -> bool:
+    """Whether iterations diverged before, and all that the calls show is that one side has come to the end of its loop."""
     at_the_end = desync.comparison.relation is Relation.WITHIN and not desync.group.name and desync.offset is None
-    return at_the_end and max(parted.seq.values()) < desync.seq
+    return at_the_end and max(skew.seq.values()) < desync.seq
 
 
-def _first_of_them(parted: IterationSkew | None, desync: Desync) -> Mapping[int, CollectiveCall]:
-    """The first call that the odd ranks alone made, if it is the line in which they wait now that their peers have ended."""
-    if parted is None or not desync.ended or desync.cause is not Cause.EXTRA or {*parted.own} != {*desync.minority}:
+def _first_of_them(skew: IterationSkew | None, desync: Desync) -> Mapping[int, CollectiveCall]:
+    """The first call that the minority alone made, if it is the line in which they wait now that their peers have ended."""
+    if skew is None or not desync.ended or desync.cause is not Cause.EXTRA or {*skew.own} != {*desync.minority}:
         return {}
-    same = all(call.place is not None and call.place == desync.issued[rank].place for rank, call in parted.own.items())
-    return parted.own if same else {}
+    same = all(call.place is not None and call.place == desync.issued[rank].place for rank, call in skew.own.items())
+    return skew.own if same else {}
 
 
 def _by_continue(desync: Desync, code: SourceCode | None) -> Iterator[str]:

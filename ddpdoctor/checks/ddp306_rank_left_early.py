@@ -82,10 +82,10 @@ def check(
     Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
     """
     made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
-    parted = iterations.out_of_step if iterations is not None else None
+    skew = iterations.out_of_step if iterations is not None else None
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
-    noticed = parted or (iterations.left_out if iterations is not None and unexplained else None)
+    noticed = skew or (iterations.left_out if iterations is not None and unexplained else None)
     departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
     if departure is not None:
         if departure.how in (How.LEFT, How.SHORT):
@@ -111,14 +111,14 @@ def check(
             last_places.sentence(aborted), ranks=aborted.ranks, where=last_places.where(aborted), remedy=OF_A_DECISION
         )
         return
-    if accumulates and (parted is not None or mixed_up or (desyncs is not None and desyncs.found)):
-        return  # the ranks parted there: DDP316
+    if accumulates and (skew is not None or mixed_up or (desyncs is not None and desyncs.found)):
+        return  # the ranks diverged there: DDP316
     if iterations is not None and iterations.forked is not None:
         return  # and there: DDP305
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
-    # ranks that parted before come to the end of a loop at different calls after as many turns: DDP316
-    gone_early = [desync for desync in left if parted is None or not desync.more_turns]
+    # ranks that diverged before come to the end of a loop at different calls after as many turns: DDP316
+    gone_early = [desync for desync in left if skew is None or not desync.more_turns]
     for desync, *elsewhere in _by_end(gone_early):
         left_by = early_ends.left_by(exits, desync.ended)
         gone = (

@@ -38,7 +38,7 @@ def check(
 
     Where a partner first did other than ranks with its part in the job, that line comes first.
     """
-    deviations = [*first_deviations.odd_calls(graph)] if graph is not None else []
+    deviations = [*first_deviations.deviating_calls(graph)] if graph is not None else []
     if handshakes.by_programs is not None:
         yield _by_programs(handshakes.by_programs)
     for one in handshakes.misdirected:
@@ -130,7 +130,7 @@ def _by_programs(graph: WaitForGraph) -> Finding:
     """By how many sends and receives ranks with the same part in the job have made at the same point of their programs."""
     ranks, (operation, *_) = graph.ranks, graph.operations
     said = "left out a" if graph.reason is Reason.LEFT_OUT else "made an extra"
-    deviations = [*first_deviations.odd_calls(graph)]
+    deviations = [*first_deviations.deviating_calls(graph)]
     others = [rank for rank in operation.members if rank not in ranks]
     shown = {**graph.meanwhile, **operation.waiting}
     return RULE.finding(

@@ -70,7 +70,7 @@ def check(
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
-    Before all, where the ranks came apart: the first forward whose gradients some ranks reduced, and others did not.
+    Before all, where the ranks diverged: the first forward whose gradients some ranks reduced, and others did not.
     Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
     a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
     loop early: the first forward that it made in a later turn of the loop than its peers. Where the batches tell which rank
@@ -89,11 +89,11 @@ def check(
         failure.secondary_error is SecondaryError.MISMATCHED for failure in failures.all
     )
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
-    parted = iterations.out_of_step
-    noticed = parted or (iterations.left_out if unexplained else None)
+    skew = iterations.out_of_step
+    noticed = skew or (iterations.left_out if unexplained else None)
     departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
     if iterations.accumulation is not None and (
-        parted is not None
+        skew is not None
         or mixed_up
         or (desyncs is not None and desyncs.found)
         or ended_without_it(iterations.accumulation, failures)
@@ -104,8 +104,8 @@ def check(
     elif departure is not None and noticed is not None and not (departure.how is How.IRREGULAR and noticed.own):
         if departure.how in (How.SKIPPED, How.IRREGULAR):
             yield _by_departure(departure)
-    elif parted is not None and iterations.forked is None:
-        yield _by_counts(parted, timeline, code)
+    elif skew is not None and iterations.forked is None:
+        yield _by_counts(skew, timeline, code)
     elif unexplained and departures is not None and departures.at_the_end is not None:
         return  # ranks had fewer batches: DDP306
     elif unexplained and iterations.left_out is not None:
@@ -235,26 +235,26 @@ def _by_lengths(lengths: Mapping[int, int], code: SourceCode | None) -> Finding:
     )
 
 
-def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCode | None) -> Finding:
-    sides, seq = parted.sides, parted.seq
+def _by_counts(skew: IterationSkew, timeline: Timeline | None, code: SourceCode | None) -> Finding:
+    sides, seq = skew.sides, skew.seq
     everyone = (*sides.minority, *sides.majority)
     stack_desync: Mapping[int, IssuedCall] = {}
     if timeline is not None:
         waits = {rank: issued for rank in seq if (issued := timeline.waiting(rank)) is not None}
-        stack_desync = waits or _came_apart(timeline, everyone, parted.equal)
-    called = [rank for rank in everyone if rank in parted.own]
-    alone = sides.tied and any(_under_a_rank_test(rank, parted.own[rank], timeline, code) for rank in called)
+        stack_desync = waits or _diverged(timeline, everyone, skew.equal)
+    called = [rank for rank in everyone if rank in skew.own]
+    alone = sides.tied and any(_under_a_rank_test(rank, skew.own[rank], timeline, code) for rank in called)
     return RULE.finding(
-        _said_of_calls(parted, tied=sides.tied and not alone) if called else _said_of_counts(parted),
+        _said_of_calls(skew, tied=sides.tied and not alone) if called else _said_of_counts(skew),
         ranks=called if alone else sides.minority,
         where=[
-            *(called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
-            *loop_departures.ways_past(parted.cut_short, parted.fewer),
+            *(called_by_some(rank, skew.own[rank], timeline, code) for rank in called if skew.own[rank].place),
+            *loop_departures.ways_past(skew.cut_short, skew.fewer),
             *(() if called else _backwards_by_rank(code)),
             *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
         ],
         remedy=OF_A_CALL if called else None,
-        iteration=parted.iteration,
+        iteration=skew.iteration,
         collectives={str(rank): count for rank, count in sorted(seq.items())},
     )
 
@@ -265,25 +265,25 @@ def _backwards_by_rank(code: SourceCode | None) -> Iterator[Where]:
         yield Where.at(asked.frame, rank=None, note=f"the backward, {spoken(asked.condition, asked.frame.file)}")
 
 
-def _said_of_counts(parted: IterationSkew) -> str:
+def _said_of_counts(skew: IterationSkew) -> str:
     by_count: dict[tuple[int, bool], list[int]] = {}
-    for rank in (*parted.sides.minority, *parted.sides.majority):
-        by_count.setdefault((parted.seq[rank], rank in parted.before), []).append(rank)
+    for rank in (*skew.sides.minority, *skew.sides.majority):
+        by_count.setdefault((skew.seq[rank], rank in skew.before), []).append(rank)
     said = " and ".join(f"{group_ranks(ranks)} issued {count}" for (count, _), ranks in by_count.items())
-    return f"collective counts differ at the start of iteration {parted.iteration}: {said}"
+    return f"collective counts differ at the start of iteration {skew.iteration}: {said}"
 
 
-def _said_of_calls(parted: IterationSkew, *, tied: bool) -> str:
-    called = group_ranks([*parted.own])
-    others = group_ranks([rank for rank in parted.seq if rank not in parted.own])
-    names = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in parted.own.values()))
-    began = f"began iteration {parted.iteration}"
-    stand_there = {*parted.own} <= {*parted.before}
-    if {*parted.sides.minority} <= {*parted.own}:
+def _said_of_calls(skew: IterationSkew, *, tied: bool) -> str:
+    called = group_ranks([*skew.own])
+    others = group_ranks([rank for rank in skew.seq if rank not in skew.own])
+    names = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in skew.own.values()))
+    began = f"began iteration {skew.iteration}"
+    stand_there = {*skew.own} <= {*skew.before}
+    if {*skew.sides.minority} <= {*skew.own}:
         told = (
             f"{called} called {names} where {others} {began}"
             if stand_there
-            else f"{called} called {names} before iteration {parted.iteration}, and {others} did not"
+            else f"{called} called {names} before iteration {skew.iteration}, and {others} did not"
         )
     else:
         told = (
@@ -330,56 +330,60 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None, code: SourceCode 
             )
 
 
-def _by_lines(parted: OtherForward, code: SourceCode | None) -> Finding:
-    sides = parted.sides
-    usual, odd, *_ = sides.sides
-    test = condition_note(compare(parted.programs[odd[0]], parted.programs[usual[0]], code, (odd, usual)))
+def _by_lines(forward: OtherForward, code: SourceCode | None) -> Finding:
+    sides = forward.sides
+    majority, minority, *_ = sides.sides
+    test = condition_note(
+        compare(forward.programs[minority[0]], forward.programs[majority[0]], code, (minority, majority))
+    )
     by_place: dict[Frame, list[int]] = {}
     for rank in (*sides.minority, *sides.majority):
-        by_place.setdefault(parted.places[rank], []).append(rank)
+        by_place.setdefault(forward.places[rank], []).append(rank)
     said = " and ".join(
         f"{group_ranks(ranks)} in {place.function} ({PurePath(place.file).name}:{place.line})"
         for place, ranks in by_place.items()
     )
     return RULE.finding(
-        f"forward {parted.number} was not the same on every rank: {said}; gradients of different computations were "
+        f"forward {forward.number} was not the same on every rank: {said}; gradients of different computations were "
         "reduced together",
         ranks=sides.minority,
         where=[
-            Where.at(place, rank=rank, note=f"forward {parted.number}{f', {test}' if test and rank in odd else ''}")
+            Where.at(
+                place, rank=rank, note=f"forward {forward.number}{f', {test}' if test and rank in minority else ''}"
+            )
             for place, ranks in by_place.items()
             for rank in ranks
         ],
         remedy=OF_A_FORWARD,
-        forward=parted.number,
+        forward=forward.number,
     )
 
 
-def _left_by(parted: SkippedBatch, desyncs: Desyncs) -> Desync | None:
+def _left_by(skipped: SkippedBatch, desyncs: Desyncs) -> Desync | None:
     """How the ranks that passed over a batch left their loop early, or None where it was not they who did."""
-    return next((desync for desync in desyncs.of(Cause.LEFT) if desync.minority == parted.ahead), None)
+    return next((desync for desync in desyncs.of(Cause.LEFT) if desync.minority == skipped.ahead), None)
 
 
-def _by_turns(parted: SkippedBatch, left: Desync, code: SourceCode | None) -> Finding:
-    behind = [rank for rank in parted.turns if rank not in parted.ahead]
+def _by_turns(skipped: SkippedBatch, left: Desync, code: SourceCode | None) -> Finding:
+    behind = [rank for rank in skipped.turns if rank not in skipped.ahead]
     by_turn: dict[int, list[int]] = {}
-    for rank in (*parted.ahead, *behind):
-        by_turn.setdefault(parted.turns[rank], []).append(rank)
+    for rank in (*skipped.ahead, *behind):
+        by_turn.setdefault(skipped.turns[rank], []).append(rank)
     stood = " and ".join(f"{turn} on {group_ranks(ranks)}" for turn, ranks in by_turn.items())
-    turns = [*loop_departures.ways_out(loops_left(left, code), parted.ahead, words=("continue",))]
+    turns = [*loop_departures.ways_out(loops_left(left, code), skipped.ahead, words=("continue",))]
     lines = skips(left, code) if not turns else []
     return RULE.finding(
-        f"{group_ranks(parted.ahead)} passed over a batch before forward {parted.forward}, where the loop stood at "
+        f"{group_ranks(skipped.ahead)} passed over a batch before forward {skipped.forward}, where the loop stood at "
         f"{stood}; since then gradients are averaged with those of other steps",
-        ranks=parted.sides.minority,
+        ranks=skipped.sides.minority,
         where=[*turns, *witnesses(left.issued, (*left.minority, *left.majority))],
         details=[f"the loop has a `continue` at {' and '.join(lines)}"] if lines else [],
-        forward=parted.forward,
-        turns={str(rank): turn for rank, turn in sorted(parted.turns.items())},
+        forward=skipped.forward,
+        turns={str(rank): turn for rank, turn in sorted(skipped.turns.items())},
     )
 
 
-def _came_apart(timeline: Timeline, ranks: Sequence[int], equal: int) -> Mapping[int, IssuedCall]:
+def _diverged(timeline: Timeline, ranks: Sequence[int], equal: int) -> Mapping[int, IssuedCall]:
     """The first calls after number `equal` that these ranks made from different lines; none where they never did."""
     for group in timeline.groups:
         if group.name:

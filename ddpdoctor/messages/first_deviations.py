@@ -11,7 +11,7 @@ from ddpdoctor.model import Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OddCalls:
+class DeviatingCalls:
     """What one rank left out, or called besides."""
 
     rank: int
@@ -20,7 +20,7 @@ class OddCalls:
     """The calls, the first one first; where it left them out, as a rank with the same part in the job made them."""
     left_out: bool
     """Whether it left them out."""
-    unusual: bool
+    breaks_pattern: bool
     """Whether it had always made them before."""
 
     @property
@@ -37,20 +37,20 @@ class OddCalls:
             yield Where.at(place, rank=self.rank, note=f"{note}: {self.name}")
 
 
-def odd_calls(graph: WaitForGraph) -> Iterator[OddCalls]:
+def deviating_calls(graph: WaitForGraph) -> Iterator[DeviatingCalls]:
     """What the ranks at fault first left out, or called besides, as far as their records tell."""
     for one in graph.first_deviations:
         calls = one.left_out or one.extra
-        yield OddCalls(rank=one.rank, calls=calls, left_out=bool(one.left_out), unusual=one.unusual)
+        yield DeviatingCalls(rank=one.rank, calls=calls, left_out=bool(one.left_out), breaks_pattern=one.breaks_pattern)
 
 
-def earlier(graph: WaitForGraph) -> Iterator[OddCalls]:
+def earlier(graph: WaitForGraph) -> Iterator[DeviatingCalls]:
     """Those of the group that the others wait in, that came before what they wait in, and are what the ranks are blamed for."""
     for operation in graph.operations[:1]:
         name = operation.group.name if operation.group is not None else operation.link
-        for odd in odd_calls(graph):
-            blamed = odd.left_out is (graph.reason is Reason.LEFT_OUT)
-            before = odd.calls[0].created_ns < operation.created_ns
-            here = all(call.group == name and call.seq != operation.seq for call in odd.calls)
+        for one in deviating_calls(graph):
+            blamed = one.left_out is (graph.reason is Reason.LEFT_OUT)
+            before = one.calls[0].created_ns < operation.created_ns
+            here = all(call.group == name and call.seq != operation.seq for call in one.calls)
             if blamed and before and here:
-                yield odd
+                yield one

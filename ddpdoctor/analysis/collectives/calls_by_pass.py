@@ -31,11 +31,11 @@ def left_as_always(
         return False
     left = [_calls_by_pass(timeline, group, rank, seq, loop, code) for rank in there]
     within = [_calls_by_pass(timeline, group, rank, seq, loop, code) for rank in again]
-    usual = {made for passes in left for made in passes[-PASSES_COMPARED:]}
+    counts = {made for passes in left for made in passes[-PASSES_COMPARED:]}
     return (
         all(len(passes) >= PASSES_COMPARED for passes in left)
-        and len(usual) == 1
-        and all(len(passes) > 1 and passes[-1] <= min(usual) for passes in within)
+        and len(counts) == 1
+        and all(len(passes) > 1 and passes[-1] <= min(counts) for passes in within)
     )
 
 

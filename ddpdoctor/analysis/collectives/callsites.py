@@ -98,7 +98,7 @@ def compare(
     calls the user's functions, or one place, those of the frameworks do. With `sides`, the ranks at `one` and those at `other`, a
     `continue` under a test of the rank counts only where it parts these. `further` is whether the call of the one, and that of
     the other, is of a later turn of a loop around both, and None where no record tells: the rank has passed over the other's
-    call, and a condition above its own does not tell how they parted.
+    call, and a condition above its own does not tell how they diverged.
     """
     users = only_users(one), only_users(other)
     if further is None:
@@ -232,7 +232,7 @@ def seen_from_minority(
     tied: bool,
     further: Collection[int] | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...], Comparison]:
-    """The odd ranks, the usual ones, and where the first odd one stands; of two equal sides the source tells which to name.
+    """The minority, the majority, and where the first of the minority stands; of two equal sides the source tells which to name.
 
     `further` are those that are a turn of a loop further, where records tell: see `compare`.
     """

@@ -18,7 +18,7 @@ LEAVING = {"barrier"}  # what loops are usually followed by, where the source is
 
 
 class Cause(Enum):
-    """What the odd ranks did."""
+    """What the minority did."""
 
     EXTRA = "called what the others never call"
     MISSING = "never called what the others call"
@@ -32,11 +32,11 @@ class Desync:
     """One group's ranks out of step, or in step but in different operations.
 
     `minority` are on the side that is reported and `majority` on the other; `tied` where no majority tells which is at fault.
-    `issued` is what each rank called when they came apart; a rank that ended before has none. `comparison` is the place
-    of the first odd rank seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
+    `issued` is what each rank called when they diverged; a rank that ended before has none. `comparison` is the place
+    of the first of the minority seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
     is what they ended in. `ended` are the ranks that exited with code 0. `counts` is how many collectives each rank had
     called when all had ended so, where these differ and nothing else is known. `request` is the statement by which the
-    odd ranks alone had a framework make the call. `more_turns` are the few ranks that make a call of every turn of their loop
+    minority alone had a framework make the call. `more_turns` are the few ranks that make a call of every turn of their loop
     once more, when the others are past the loop or have ended.
     """
 
@@ -57,7 +57,7 @@ class Desync:
 
     @property
     def culprits(self) -> tuple[int, ...]:
-        """The ranks at fault: the odd ones, or both sides where it cannot be told."""
+        """The ranks at fault: the minority, or both sides where it cannot be told."""
         return tuple(sorted({*self.minority, *self.majority})) if self.tied else self.minority
 
 
@@ -66,7 +66,7 @@ class Desyncs:
     """The desync of each group that has one, the one that began first in front.
 
     `shapes` are calls that do not end, to which ranks gave other shapes. `follow` are the calls (group, number) at which ranks
-    came apart that had come apart in another group before.
+    diverged that had diverged in another group before.
     """
 
     found: tuple[Desync, ...]
@@ -85,7 +85,7 @@ class Desyncs:
 
 
 def skips(desync: Desync, code: SourceCode | None) -> list[str]:
-    """The `continue`s, as `train.py:58`, of the loops that the usual ranks called from and the odd ones did not."""
+    """The `continue`s, as `train.py:58`, of the loops that the majority called from and the minority did not."""
     return sorted(
         {f"{PurePath(frame.file).name}:{line}" for frame, loop in loops_left(desync, code) for line in loop.skips}
     )
@@ -98,7 +98,7 @@ def turns_without_a_call(desync: Desync, code: SourceCode | None) -> list[str]:
 
 
 def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Jump]]:
-    """The `continue`s between the lines of one loop at which the odd ranks and the usual ones stand.
+    """The `continue`s between the lines of one loop at which the ranks of the minority and those of the majority stand.
 
     Each comes with a frame of its function.
     """
@@ -143,7 +143,7 @@ def turns_cut_short(
 
 
 def loops_left(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Loop]]:
-    """The loops that the usual ranks called from and the odd ones did not, outermost first, each with a line in it."""
+    """The loops that the majority called from and the minority did not, outermost first, each with a line in it."""
     here = {(frame.file, loop) for frame, loop in _loops(desync, desync.minority, code)}
     return [(frame, loop) for frame, loop in _loops(desync, desync.majority, code) if (frame.file, loop) not in here]
 
@@ -166,7 +166,7 @@ def is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None) 
 
 
 def cause_of(comparison: Comparison, minority_op: str, majority_op: str) -> Cause:
-    """The cause, by where the odd ranks stand. A majority that has left the loop means one call too many of the odd."""
+    """The cause, by where the minority stands. A majority that has left the loop means one call too many of the minority."""
     match comparison.relation:
         case Relation.PAST if comparison.loop is not None or minority_op in LEAVING:
             return Cause.LEFT

@@ -57,10 +57,10 @@ def derive(
 
 
 def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
-    """The first desync of each few ranks, and all that left: one call too many, or less, brings a rank apart in every group.
+    """The first desync of each few ranks, and all that left: one call too many, or less, makes a rank diverge in every group.
 
     Ranks that differ in one group together have one cause, also where another group shows only some of them. Of two sides of
-    which no majority tells, one that had come apart before is at fault.
+    which no majority tells, one that had diverged before is at fault.
     """
     first: dict[tuple[int, ...], Desync] = {}
     for desync in found:
@@ -97,7 +97,7 @@ def _by_passes(
 ) -> Desync:
     """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
 
-    Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who is odd,
+    Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who deviates,
     nobody is said to have left the loop early.
     """
     within = desync.comparison.relation is Relation.WITHIN
@@ -133,7 +133,7 @@ def _by_passes(
         return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=True, comparison=seen)
     if gone is None:
         return desync
-    # in other groups than that of all ranks, the programs of ranks in other groups have told which of two is odd
+    # in other groups than that of all ranks, the programs of ranks in other groups have told which of two deviates
     tied = desync.tied or (len(desync.minority) == len(desync.majority) and not desync.group.name)
     lacking = within or tied
     condition = condition_over(desync.issued[there[0]].stack, code)

@@ -68,11 +68,11 @@ def _parted(by_rank: Mapping[int, RankActivity], ended: Mapping[int, Failure], c
     votes = vote({rank: (one.operation, ways[rank]) for rank, one in by_rank.items()})
     if len(votes.sides) != 2:
         raise SkipCheck("the ranks waited in one place, or in more than two")
-    odd, usual = votes.sides[1], votes.sides[0]
-    minority, majority, comparison = seen_from_minority(odd, usual, ways, code, tied=votes.tied)
+    fewer, more = votes.sides[1], votes.sides[0]
+    minority, majority, comparison = seen_from_minority(fewer, more, ways, code, tied=votes.tied)
     others = by_rank[majority[0]].operation
     if not comparison.decides or not (others == BACKWARD or MEETS_ALL.search(others)):
-        raise SkipCheck("the ranks waited in different collectives, and the source does not show how they parted")
+        raise SkipCheck("the ranks waited in different collectives, and the source does not show how they diverged")
     cause = cause_of(comparison, by_rank[minority[0]].operation, others)
     if cause not in (Cause.EXTRA, Cause.MISSING):
         raise SkipCheck("the ranks waited in different collectives, and none is one too many")

@@ -33,7 +33,7 @@ from ddpdoctor.analysis.collectives.final_counts import final_counts
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
-from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
+from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_constant_period, sequence_offset_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import only_users
@@ -80,7 +80,7 @@ def of_other_shapes(
 
 
 def _is_race(group: GroupTimeline, timeline: Timeline, mismatch: Mismatch) -> bool:
-    """Whether ranks came apart in calls of different threads, which each rank makes from both, or which differ in shape alone."""
+    """Whether ranks diverged in calls of different threads, which each rank makes from both, or which differ in shape alone."""
     records = timeline.call_index.records
     by_a_thread = {made_by_a_thread(records[rank], issued.entry) for rank, issued in mismatch.issued.items()}
     if len(by_a_thread) < 2:
@@ -205,8 +205,8 @@ def _from_mismatch(
         first, *others = by_call.values()
         minority, majority = tuple(first), tuple(rank for ranks in others for rank in ranks)
     stacks = {rank: issued.program for rank, issued in mismatch.issued.items()}
-    odd, usual = mismatch.issued[minority[0]], mismatch.issued[majority[0]]
-    pairs = ((odd, usual), (usual, odd))
+    ours, theirs = mismatch.issued[minority[0]], mismatch.issued[majority[0]]
+    pairs = ((ours, theirs), (theirs, ours))
     further = {mine.rank for mine, other in pairs if a_turn_further(timeline, group, mine, other)}
     minority, majority, comparison = seen_from_minority(minority, majority, stacks, code, tied=tied, further=further)
     offset = sequence_offset_of(group.group_sequences, minority[0], majority, mismatch.seq)
@@ -287,11 +287,11 @@ def _cause_by_calls(
 def _as_always(group: GroupTimeline, rank: int, seq: int) -> bool:
     """Whether this rank's loops have led to this call after as many others as before: it did not leave one early."""
     sequence = group.group_sequences.sequence(rank)
-    return sequence is not None and has_usual_period(sequence, seq)
+    return sequence is not None and has_constant_period(sequence, seq)
 
 
 def _stays(timeline: Timeline, group: GroupTimeline, mismatch: Mismatch, minority: int, majority: int) -> bool:
-    """Whether both were at one place just before, and it is the odd rank that is there still: it turns once more."""
+    """Whether both were at one place just before, and the rank of the minority is there still: it turns once more."""
     mine, theirs = (timeline.issued(group, rank, mismatch.seq - 1) for rank in (minority, majority))
     if mine is None or theirs is None or not mine.stack or mine.stack != theirs.stack:
         return False
@@ -314,9 +314,9 @@ def _from_offset(
     issued = {
         rank: call for rank in (*minority, *majority) if (call := timeline.issued(group, rank, offset.seq)) is not None
     }
-    odd, usual = issued[minority[0]], issued[majority[0]]
-    further = (a_turn_further(timeline, group, odd, usual), a_turn_further(timeline, group, usual, odd))
-    comparison = compare(odd.program, usual.program, code, (minority, majority), further)
+    ours, theirs = issued[minority[0]], issued[majority[0]]
+    further = (a_turn_further(timeline, group, ours, theirs), a_turn_further(timeline, group, theirs, ours))
+    comparison = compare(ours.program, theirs.program, code, (minority, majority), further)
     return Desync(
         cause=Cause.EXTRA if offset.extra > 0 else Cause.MISSING,
         group=group,

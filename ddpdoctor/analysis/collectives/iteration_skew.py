@@ -1,4 +1,4 @@
-"""Where the ranks' iterations parted: another number of collectives before one, a forward from another line or turn."""
+"""Where the ranks' iterations diverged: another number of collectives before one, a forward from another line or turn."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ class Iterations:
 
     def cut_short(self, ahead: Sequence[int], behind: Sequence[int], iteration: int, seq: int) -> bool:
         """Whether `ahead` ended this iteration with fewer collectives than usual, and call `seq` of the others is a usual one."""
-        usual = self._usual_number(iteration)
+        most_frequent = self._most_frequent_number(iteration)
         first, following = self.began.get(iteration, {}), self.began.get(iteration + 1, {})
-        if usual is None or not all(rank in first for rank in (*ahead, *behind)):
+        if most_frequent is None or not all(rank in first for rank in (*ahead, *behind)):
             return False
-        fewer = all(rank in following and following[rank] - first[rank] < usual for rank in ahead)
-        return fewer and all(seq - first[rank] <= usual for rank in behind)
+        fewer = all(rank in following and following[rank] - first[rank] < most_frequent for rank in ahead)
+        return fewer and all(seq - first[rank] <= most_frequent for rank in behind)
 
-    def _usual_number(self, until: int) -> int | None:
+    def _most_frequent_number(self, until: int) -> int | None:
         """How many collectives most iterations before this one made, over all ranks; None where there is no such number."""
         counts = Counter(
             later[rank] - after[rank]
@@ -156,8 +156,8 @@ class Iterations:
             for rank in after
             if rank in later
         )
-        ((usual, times),) = counts.most_common(1) or [(0, 0)]
-        return usual if times >= COMPARED and times > counts.total() / 2 else None
+        ((most_frequent, times),) = counts.most_common(1) or [(0, 0)]
+        return most_frequent if times >= COMPARED and times > counts.total() / 2 else None
 
 
 def derive(
@@ -166,7 +166,7 @@ def derive(
     code: SourceCode | None = None,
     steps: PerRank[StepCount] | None = None,
 ) -> Iterations:
-    """Where the ranks' iterations parted, by the marks that their agents made.
+    """Where the ranks' iterations diverged, by the marks that their agents made.
 
     Under `Join` they may: a rank that has no more data answers the calls of the others without iterations of its own. Where
     another thread calls between the iterations, they begin after as many calls as chance has it.
@@ -181,12 +181,12 @@ def derive(
     if len({*lengths.values()}) > 1:
         return Iterations(None, accumulation=_uneven_accumulation(calls, steps), lengths=lengths)
     issued = {entry.rank: _made(entry.value) for entry in calls}
-    parted, left_out = _out_of_step(began, issued), _left_out(began, issued)
-    if parted is not None:
-        own = _of_some(parted, calls)
-        parted = replace(parted, own=own, cut_short=() if own else _cut_short(parted.fewer, calls, code))
+    skew, left_out = _out_of_step(began, issued), _left_out(began, issued)
+    if skew is not None:
+        own = _of_some(skew, calls)
+        skew = replace(skew, own=own, cut_short=() if own else _cut_short(skew.fewer, calls, code))
     return Iterations(
-        out_of_step=parted,
+        out_of_step=skew,
         left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
         other_forward=_other_forward(calls),
         forked=_forked(calls, code),
@@ -230,17 +230,17 @@ def _left_out(began: Mapping[int, Mapping[int, int]], issued: Mapping[int, int])
     return None
 
 
-def _of_some(parted: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int, CollectiveCall]:
+def _of_some(skew: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int, CollectiveCall]:
     """The last call of each rank that is not on all of them, in the time in which they made unequally many."""
     between = {
-        entry.rank: [call for seq, call in _own(entry.value) if parted.equal < seq <= parted.seq[entry.rank]]
+        entry.rank: [call for seq, call in _own(entry.value) if skew.equal < seq <= skew.seq[entry.rank]]
         for entry in calls
-        if entry.rank in parted.seq
+        if entry.rank in skew.seq
     }
     counts = {rank: Counter((call.op, call.place) for call in issued) for rank, issued in between.items()}
     common = reduce(and_, counts.values())
     more = {rank: count - common for rank, count in counts.items()}
-    if all(more.values()) or len({parted.seq[rank] - of_some.total() for rank, of_some in more.items()}) > 1:
+    if all(more.values()) or len({skew.seq[rank] - of_some.total() for rank, of_some in more.items()}) > 1:
         return {}
     return {
         rank: next(call for call in reversed(between[rank]) if (call.op, call.place) in of_some)

@@ -43,7 +43,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopDeparture:
-    """Where the loops of the ranks went apart.
+    """Where the loops of the ranks diverged.
 
     `ranks` are those that left or passed over, `others` those that went on; `tied` where it may be either side. `iteration`
     is the last batch that all ranks drew before, counted from the start, `batches` its place in the pass, `forwards` how many
@@ -93,7 +93,7 @@ class LoopDeparture:
 
 @dataclass(frozen=True, slots=True)
 class LoopDepartures:
-    """The first departure of the job, None where the loops never went apart or nothing tells."""
+    """The first departure of the job, None where the loops never diverged or nothing tells."""
 
     first: LoopDeparture | None
 
@@ -215,7 +215,7 @@ class _Found:
 
 
 def _first(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> _Found | None:
-    usual = _usual_forwards(marks, common)
+    most_frequent = _most_frequent_forwards(marks, common)
     for before, now in pairwise(common):
         if now != before + 1:
             continue
@@ -225,9 +225,9 @@ def _first(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -
         if None not in places.values() and len({*places.values()}) > 1:
             return _next_pass(last, at)
         made = {rank: _made(last[rank], at[rank]) for rank in at}
-        if usual is not None and None not in made.values() and len({*made.values()}) > 1:
-            few = tuple(rank for rank, count in sorted(made.items()) if count is not None and count < usual)
-            if few and all(count == usual for rank, count in made.items() if rank not in few):
+        if most_frequent is not None and None not in made.values() and len({*made.values()}) > 1:
+            few = tuple(rank for rank, count in sorted(made.items()) if count is not None and count < most_frequent)
+            if few and all(count == most_frequent for rank, count in made.items() if rank not in few):
                 return _Found(
                     how=How.SKIPPED,
                     ranks=few,
@@ -261,9 +261,11 @@ def _irregular(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int
     for last, now in pairwise(common):
         made = {rank: each[now].seq - each[last].seq for rank, each in marks.items()}
         if len({*made.values()}) > 1:
-            usual = followed.get(before[next(iter(before))], Counter()).most_common(1)
-            few = tuple(rank for rank, count in sorted(made.items()) if not usual or count != usual[0][0])
-            if not usual or usual[0][1] < SEEN_OFTEN * len(marks) or not few or len(few) == len(made):
+            most_frequent = followed.get(before[next(iter(before))], Counter()).most_common(1)
+            few = tuple(
+                rank for rank, count in sorted(made.items()) if not most_frequent or count != most_frequent[0][0]
+            )
+            if not most_frequent or most_frequent[0][1] < SEEN_OFTEN * len(marks) or not few or len(few) == len(made):
                 return None
             return _Found(
                 how=How.IRREGULAR, ranks=few, tied=False, iteration=last, batches=None, lengths=made, forwards=last
@@ -357,7 +359,7 @@ def _left_or_short(
     )
 
 
-def _usual_forwards(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> int | None:
+def _most_frequent_forwards(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> int | None:
     """How many forwards follow most batches, over all ranks; None where there is no such number."""
     counts = Counter(
         made
@@ -367,8 +369,8 @@ def _usual_forwards(marks: Mapping[int, Mapping[int, StepMark]], common: Sequenc
     )
     if not counts:
         return None
-    ((usual, times),) = counts.most_common(1)
-    return usual if usual > 0 and times >= STEADY * counts.total() else None
+    ((most_frequent, times),) = counts.most_common(1)
+    return most_frequent if most_frequent > 0 and times >= STEADY * counts.total() else None
 
 
 def _made(before: StepMark, now: StepMark) -> int | None:

@@ -40,7 +40,7 @@ class SkippedBatch:
 
 
 def passed_over(calls: PerRank[CollectiveCalls]) -> SkippedBatch | None:
-    """Where the turns of the ranks first parted by whole turns, or None where they never did or cannot be compared.
+    """Where the turns of the ranks first diverged by whole iterations, or None where they never did or cannot be compared.
 
     A count that begins anew parts the ranks too, backwards: of an epoch with fewer batches this says nothing.
     """

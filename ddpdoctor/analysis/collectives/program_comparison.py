@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 from ddpdoctor.analysis.collectives.beside_other_parts import surplus_in_step
+from ddpdoctor.analysis.collectives.call_patterns import agree, always_next, first_difference
 from ddpdoctor.analysis.collectives.call_sequences import program_stack
 from ddpdoctor.analysis.collectives.group_labels import NAMED, labels_of
 from ddpdoctor.analysis.collectives.rank_program import (
@@ -28,7 +29,6 @@ from ddpdoctor.analysis.collectives.rank_program import (
     latest_first,
 )
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.analysis.collectives.usual_calls import agree, first_difference, usually_next
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 
@@ -49,7 +49,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstDeviation:
-    """Where a rank's program and that of a rank with the same part first went apart for good."""
+    """Where a rank's program and that of a rank with the same part first diverged for good."""
 
     rank: int
     like: int
@@ -58,7 +58,7 @@ class FirstDeviation:
     """Calls of `like` that the rank did not make at this point."""
     extra: tuple[IssuedCall, ...] = ()
     """Calls of the rank that `like` did not make at this point."""
-    unusual: bool = False
+    breaks_pattern: bool = False
     """Whether what it left out had always followed before, on both: then it is this rank that deviates, and not `like`."""
 
 
@@ -245,11 +245,11 @@ class ProgramComparison:
             return None
         for count in range(1, FARTHEST + 1):
             if agree(mine[at:], theirs[at + count :]):
-                usual = mine[at] in mine[:at] and usually_next(mine[:at]) == theirs[at]
+                breaks_pattern = mine[at] in mine[:at] and always_next(mine[:at]) == theirs[at]
                 names = self._own_names(rank, like)
                 made = (self._issued_at(like, entry) for entry in others[at : at + count])
                 left_out = tuple(replace(one, group=names.get(one.group, one.group)) for one in made)
-                return FirstDeviation(rank=rank, like=like, left_out=left_out, unusual=usual)
+                return FirstDeviation(rank=rank, like=like, left_out=left_out, breaks_pattern=breaks_pattern)
             if agree(mine[at + count :], theirs[at:]):
                 extra = tuple(self._issued_at(rank, entry) for entry in own[at : at + count])
                 return FirstDeviation(rank=rank, like=like, extra=extra)
@@ -386,11 +386,11 @@ class ProgramComparison:
             return None
         if len(ends[alone[0]][0]) != 1 or len(ends[backed[0]][0]) != 1:
             return None
-        (odd,), (right,) = ends[alone[0]][0], ends[backed[0]][0]
-        if {one for one, _ in {*odd} ^ {*right}} != {kind}:
+        (deviating,), (right,) = ends[alone[0]][0], ends[backed[0]][0]
+        if {one for one, _ in {*deviating} ^ {*right}} != {kind}:
             return None
         ranks = tuple(sorted(rank for rank in called if called[rank] == alone[0]))
-        return Deviation(ranks=ranks, extra=dict(odd)[kind] - dict(right)[kind])
+        return Deviation(ranks=ranks, extra=dict(deviating)[kind] - dict(right)[kind])
 
     def _calls_of_others(self, rank: int, kind: Kind, number: int, besides: Collection[int]) -> Iterator[Call]:
         part = self._program(rank).part

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.collectives.call_sequences import UNKNOWN, CallSequence, GroupSequences
 
 LONGEST = 64  # calls by which a rank can be ahead or behind and still be recognised
-AT_LEAST = 2  # calls that must fall into place again where nothing was amiss before the clash; else one will do
+AT_LEAST = 2  # calls that must fall into place again where nothing was amiss before the mismatch; else one will do
 TRIED = 200  # places from which ranks may differ: those where each rank has a line of its own are none
 
 
@@ -66,7 +66,7 @@ def _falls_into_place(mine: Sequence[int], theirs: Sequence[int], least: int) ->
     return length >= least and mine[:length] == theirs[:length]
 
 
-def has_usual_period(sequence: CallSequence, seq: int) -> bool:
+def has_constant_period(sequence: CallSequence, seq: int) -> bool:
     """Whether call `seq` came after as many calls since the last one from its line as that one did after the one before.
 
     False where the line is not known, or was not twice before at work: once tells no habit.

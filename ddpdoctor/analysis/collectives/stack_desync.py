@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+from ddpdoctor.analysis.collectives.branch_divergence import FirstCall, by_branches, by_functions
 from ddpdoctor.analysis.collectives.calls_of_all import calls_of_all, where_ways_part
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
@@ -19,7 +20,6 @@ from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.stack_sides import one_side_and_all_others, sides_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.collectives.ways_parted import FirstCall, by_branches, by_functions
 from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.majority import vote, vote_of
@@ -44,7 +44,7 @@ class StackDesync:
     """Two sides of ranks that wait for each other in different collectives.
 
     `minority` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
-    first odd rank seen from the others. `skips` are the `continue`s, as `train.py:58`, of the loop that only one side is in.
+    first minority rank seen from the others. `skips` are the `continue`s, as `train.py:58`, of the loop of only one side.
     `turns` has the last turn of that loop of every rank, where all are known. `passed_over` is whether the ranks that left
     it made as many turns as the others, and so a call less in one of them. `request` is the statement under a test of the rank by
     which the minority asked a framework for its call.
@@ -62,7 +62,7 @@ class StackDesync:
 
     @property
     def culprits(self) -> list[int]:
-        """The ranks at fault: the odd ones, or both sides where it cannot be told."""
+        """The ranks at fault: the minority, or both sides where it cannot be told."""
         return sorted(activity.rank for activity in ((*self.minority, *self.majority) if self.tied else self.minority))
 
     @property
@@ -71,14 +71,14 @@ class StackDesync:
         return any(activity.operation == NEW_GROUP for activity in (*self.minority, *self.majority))
 
     def sentence(self, before: str = "") -> str:
-        """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the odd did before."""
+        """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the minority did before."""
         minority, majority = (
             group_ranks([activity.rank for activity in side]) for side in (self.minority, self.majority)
         )
         return f"{minority} {before}{_wait(self.minority)} while {majority} {_wait(self.majority)}"
 
     def where(self, note: str) -> list[Where]:
-        """The place of every rank, with the call that it waits in; `note` is said of the odd ones."""
+        """The place of every rank, with the call that it waits in; `note` is said of the minority."""
         return [
             Where.at(
                 activity.place,
@@ -99,7 +99,7 @@ def derive(
     turns: PerRank[LoopTurn] | None = None,
     roots: PerRank[GivenRoot] | None = None,
 ) -> StackDesync:
-    """The two sides, where every rank waits in a collective, none moves, and the source tells how their ways parted.
+    """The two sides, where every rank waits in a collective, none moves, and the source tells how they diverged.
 
     Raises:
         SkipCheck: a recorder tells more, somebody does something else, or what the source shows does not decide.
@@ -118,9 +118,9 @@ def derive(
     ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {activity.rank: activity for activity in activities.each}
     by_stack = {entry.rank: entry.value for entry in stacks}
-    parted = _parted(by_rank, ways, by_stack, code) if code is not None else None
-    if parted is not None:
-        return parted
+    found = _diverged(by_rank, ways, by_stack, code) if code is not None else None
+    if found is not None:
+        return found
     if not all(activity.kind is Activity.COLLECTIVE for activity in activities.each):
         raise SkipCheck("some rank waits for its device, and the source does not show behind which call")
     try:
@@ -150,10 +150,10 @@ def _by_their_places(
     if requested is not None:
         return requested
     votes = vote_of(sides)
-    odd, usual = votes.sides[1], votes.sides[0]
-    together = all(in_one_turn(by_stack[one], by_stack[other], code) for one in odd for other in usual)
+    fewer, more = votes.sides[1], votes.sides[0]
+    together = all(in_one_turn(by_stack[one], by_stack[other], code) for one in fewer for other in more)
     minority, majority, comparison = seen_from_minority(
-        odd, usual, ways, code, tied=votes.tied, further=() if together else None
+        fewer, more, ways, code, tied=votes.tied, further=() if together else None
     )
     if together:
         comparison = _with_the_loop_inside(comparison, ways[minority[0]], ways[majority[0]], code)
@@ -173,11 +173,11 @@ def _by_their_places(
     under = by_rank[majority[0] if comparison.relation is Relation.UNCONDITIONAL else minority[0]]
     if cause is Cause.MISMATCH:
         if not _in_two_branches(comparison, by_rank[minority[0]], by_rank[majority[0]]):
-            raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+            raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
         if _may_have_groups([frame for rank in (minority[0], majority[0]) for frame in ways.get(rank, ())], code):
             raise SkipCheck("the ranks wait in different collectives, which may be of groups of their own")
     elif comparison.condition is not None and not _decides(comparison.condition, under):
-        raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+        raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
     last = {entry.rank: entry.value for entry in turns or () if comparison.loop is not None}
     counted = cause is Cause.LEFT and not comparison.again and {*last} >= {*minority, *majority}
     within = _within(comparison, [frame for rank in majority for frame in ways.get(rank, ())], code)
@@ -205,11 +205,11 @@ def _in_calls_of_all(
     if votes is None or len(votes.sides) != 2:
         return None
     depth = where_ways_part(ways)
-    parted = {rank: replace(one, place=ways[rank][min(depth, len(ways[rank]) - 1)]) for rank, one in by_rank.items()}
+    diverged = {rank: replace(one, place=ways[rank][min(depth, len(ways[rank]) - 1)]) for rank, one in by_rank.items()}
     return StackDesync(
         cause=Cause.MISMATCH,
-        minority=tuple(parted[rank] for rank in votes.sides[1]),
-        majority=tuple(parted[rank] for rank in votes.sides[0]),
+        minority=tuple(diverged[rank] for rank in votes.sides[1]),
+        majority=tuple(diverged[rank] for rank in votes.sides[0]),
         tied=votes.tied,
         comparison=Comparison(Relation.ELSEWHERE),
     )
@@ -238,7 +238,7 @@ def _by_request(
     return None
 
 
-def _parted(
+def _diverged(
     by_rank: Mapping[int, RankActivity],
     ways: Mapping[int, tuple[Frame, ...]],
     stacks: Mapping[int, Stacks],
@@ -373,9 +373,9 @@ def _holds_all(activity: RankActivity) -> bool:
 def _in_two_branches(comparison: Comparison, one: RankActivity, other: RankActivity) -> bool:
     """Whether a test of the rank sent both to calls that differ, and that no rank can have come through alone."""
     condition = comparison.condition
-    parted = comparison.relation is Relation.BRANCHES and condition is not None and tells_ranks_apart(condition)
+    diverged = comparison.relation is Relation.BRANCHES and condition is not None and tells_ranks_apart(condition)
     meet = all(MEETS_ALL.search(activity.operation) for activity in (one, other))
-    return parted and meet and one.operation != other.operation
+    return diverged and meet and one.operation != other.operation
 
 
 def _may_have_groups(frames: Sequence[Frame], code: SourceCode | None) -> bool:

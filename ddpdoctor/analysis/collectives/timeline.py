@@ -281,7 +281,7 @@ def _open(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> 
 
 
 def _mismatches(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> Iterator[Mismatch]:
-    """The first clash of each kind among the calls that every recorded rank still holds; none after a wrong operation."""
+    """The first mismatch of each kind among the calls that every recorded rank still holds; none after a wrong operation."""
     if len(group_sequences.sequences) < 2:
         return
     first, last = (

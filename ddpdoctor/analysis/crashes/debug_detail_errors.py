@@ -49,7 +49,7 @@ class Signatures:
         return vote(self.made)
 
     def about_to(self, words: str) -> str:
-        """`rank 0 was about to WORDS where ranks 1-2 were about to WORDS`, the odd ones first.
+        """`rank 0 was about to WORDS where ranks 1-2 were about to WORDS`, the minority first.
 
         `{name}` and `{shape}` in `words` stand for what each side called, and with what.
         """

@@ -1,4 +1,4 @@
-"""The error that a rank was handling as it made the call in which it came apart from its peers."""
+"""The error that a rank was handling as it made the call in which it diverged from its peers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEDY = (
 
 
 def errors_of(calls: PerRank[CollectiveCalls] | None, desync: Desync) -> list[tuple[int, Handled]]:
-    """The errors that ranks at fault were handling when they came apart from the others, each with its rank."""
+    """The errors that ranks at fault were handling when they diverged from the others, each with its rank."""
     return [
         (entry.rank, one)
         for entry in calls or ()

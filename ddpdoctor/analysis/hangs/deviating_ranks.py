@@ -34,7 +34,7 @@ class DeviatingRanks:
             or self._by_surplus_of_those_waiting(found)
             or self._exchanged(found)
             or self._met_later(found)
-            or self._unusual(found)
+            or self._breaks_pattern(found)
             or _mismatched(found)
             or self._of_two_sides(found)
             or found
@@ -143,18 +143,18 @@ class DeviatingRanks:
         name = operation.link if operation.group is None else operation.group.group_sequences.group.name
         return self.programs.kind(rank, name, point_to_point=between)
 
-    def _unusual(self, found: FinalWait) -> FinalWait | None:
-        """The minority that left out what had always followed before, of ranks of which no majority tells who is odd."""
+    def _breaks_pattern(self, found: FinalWait) -> FinalWait | None:
+        """The minority that left out what had always followed before, of ranks of which no majority tells who deviates."""
         deviations = [self.programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
-        unusual = {one.rank: one for one in deviations if one is not None and one.unusual}
-        if not unusual or 2 * len(unusual) > len(found.ranks):
+        breaking = {one.rank: one for one in deviations if one is not None and one.breaks_pattern}
+        if not breaking or 2 * len(breaking) > len(found.ranks):
             return None
         for operation in found.operations:
-            lacking = unusual.keys() & {*operation.absent}
+            lacking = breaking.keys() & {*operation.absent}
             if lacking:
                 return _at(Reason.LEFT_OUT, lacking, operation)
         for operation in found.operations:
-            replaced = {rank for rank in operation.waiting if rank in unusual and _replaces(operation, unusual[rank])}
+            replaced = {rank for rank in operation.waiting if rank in breaking and _replaces(operation, breaking[rank])}
             if replaced:
                 return _at(Reason.LEFT_OUT, replaced, operation)
         return None

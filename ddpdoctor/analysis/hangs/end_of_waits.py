@@ -100,8 +100,8 @@ class _Graph:
         found = self._verdict()
         if found.reason not in (Reason.LEFT_OUT, Reason.EXTRA):
             return found
-        odd = () if found.tied else found.ranks[:MOST_COMPARED]
-        deviations = map(self._programs.first_deviation, odd)
+        named = () if found.tied else found.ranks[:MOST_COMPARED]
+        deviations = map(self._programs.first_deviation, named)
         return replace(found, first_deviations=tuple(one for one in deviations if one is not None))
 
     def _verdict(self) -> WaitForGraph:

@@ -20,7 +20,7 @@ def agree(one: Sequence[int], other: Sequence[int]) -> bool:
     return length > 0 and [*one[:length]] == [*other[:length]]
 
 
-def usually_next(calls: Sequence[int]) -> int | None:
+def always_next(calls: Sequence[int]) -> int | None:
     """The call that always followed what these end in: the longest end of them that was there often enough before.
 
     None where different calls followed it.

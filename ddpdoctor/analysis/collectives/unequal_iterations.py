@@ -14,7 +14,7 @@ MOST_TURNS = 10_000  # that are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnsApart:
+class UnequalIterations:
     """Ranks that differ in the turns of one loop."""
 
     loop: Loop
@@ -33,7 +33,7 @@ class TurnsApart:
     """Whether it had made it no more often: else the records do not go back far enough."""
 
 
-def turns_apart(desync: Desync, timeline: Timeline | None, code: SourceCode | None) -> TurnsApart | None:
+def unequal_iterations(desync: Desync, timeline: Timeline | None, code: SourceCode | None) -> UnequalIterations | None:
     """The loop whose turns differ, where all ranks made its call just before, and one side makes it again.
 
     Not the loop that the lines of the two sides are compared by: an outer loop may lead from behind it to before it.
@@ -47,7 +47,7 @@ def turns_apart(desync: Desync, timeline: Timeline | None, code: SourceCode | No
 
 def _further(
     desync: Desync, timeline: Timeline, code: SourceCode, further: tuple[int, ...], left: tuple[int, ...]
-) -> TurnsApart | None:
+) -> UnequalIterations | None:
     calls = [desync.issued[rank] for rank in further if rank in desync.issued]
     programs = {issued.program for issued in calls}
     if len(programs) != 1 or not (program := programs.pop()):
@@ -57,19 +57,19 @@ def _further(
     if loop is None or not all(_made(desync, timeline, rank, 1, program) for rank in (*further, *left)):
         return None
     made, all_made = _in_a_row(desync, timeline, left[0], program)
-    return TurnsApart(
+    return UnequalIterations(
         loop=loop[1], frame=loop[0], op=issued.op, left=left, further=further, made=made, all_made=all_made
     )
 
 
 def _made(desync: Desync, timeline: Timeline, rank: int, before: int, program: tuple[Frame, ...]) -> bool | None:
-    """Whether a rank made a call with this stack so many calls before the ranks parted; None where that is not known."""
+    """Whether a rank made a call with this stack so many calls before the ranks diverged; None where that is not known."""
     made = timeline.issued(desync.group, rank, desync.seq - before)
     return made.program == program if made is not None else None
 
 
 def _in_a_row(desync: Desync, timeline: Timeline, rank: int, program: tuple[Frame, ...]) -> tuple[int, bool]:
-    """How many calls before the one at which the ranks parted this rank made with the same stack, and whether that is all."""
+    """How many calls before the one at which the ranks diverged this rank made with the same stack, and whether that is all."""
     for turns in range(1, MOST_TURNS):
         if not (again := _made(desync, timeline, rank, turns + 1, program)):
             return turns, again is False or desync.seq - 1 == turns

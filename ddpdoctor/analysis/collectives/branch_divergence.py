@@ -13,7 +13,7 @@ from ddpdoctor.evidence.stacks import Stacks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstCall:
-    """The first call of a rank behind the point at which its way parted from that of others."""
+    """The first call of a rank behind the point at which its path diverged from that of others."""
 
     op: str
     """The function of torch.distributed: `all_reduce`."""
@@ -22,7 +22,7 @@ class FirstCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaysParted:
+class BranchDivergence:
     """What ranks called on two ways."""
 
     calls: Mapping[int, FirstCall]
@@ -35,7 +35,7 @@ class WaysParted:
 
 def by_functions(
     ways: Mapping[int, tuple[Frame, ...]], stacks: Mapping[int, Stacks], code: SourceCode
-) -> WaysParted | None:
+) -> BranchDivergence | None:
     """Ranks in two functions that one line calls; None where what they called there first is not known for certain.
 
     Nothing else in front of that call may communicate, and it is of the default group.
@@ -45,10 +45,10 @@ def by_functions(
         return None
     calls = {rank: _first(way[depth], stacks[rank], code) for rank, way in ways.items()}
     known = {rank: call for rank, call in calls.items() if call is not None}
-    return WaysParted(calls=known) if len(known) == len(calls) else None
+    return BranchDivergence(calls=known) if len(known) == len(calls) else None
 
 
-def by_branches(way: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) -> WaysParted | None:
+def by_branches(way: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) -> BranchDivergence | None:
     """Ranks that stand behind `if`s whose tests tell which of them took which branch, with different calls in the branches.
 
     `way` is that of all these ranks; only the function in which they stand is looked at. Two such `if`s together may have one
@@ -75,7 +75,7 @@ def by_branches(way: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) 
     if at is None:
         return None
     differing = {rank: calls[at] for rank, calls in inorder.items() if len(calls) > at}
-    return WaysParted(
+    return BranchDivergence(
         calls={
             rank: FirstCall(op=call.op, place=Frame(file=way[-1].file, line=call.line, function=way[-1].function))
             for rank, (call, _) in differing.items()
