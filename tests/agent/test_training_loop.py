@@ -31,6 +31,11 @@ class Ring:
 
     def __init__(self) -> None:
         self.recorded: list[tuple[int, int | None]] = []
+        self.forwards = self.steps = 0
+
+    def count_step(self) -> None:
+        """As of a ring."""
+        self.steps += 1
 
     def alive(self) -> None:
         """As of a ring."""
@@ -59,6 +64,27 @@ def test_the_loop_is_in_the_main_thread_until_another_makes_a_forward() -> None:
     in_a_thread(lambda: (loop.trains(), seen.append(loop.is_here())))
     assert seen == [False, True]
     assert not loop.is_here()
+
+
+def test_steps_of_a_thread_beside_the_wrapped_models_forwards_are_not_counted() -> None:
+    """They would hide a hang of the training, and ranks make other numbers of them."""
+    ring = Ring()
+    loop = TrainingLoop(cast("CallRing", ring))
+    ring.forwards += 1
+    loop.trains()
+    loop.steps()
+    in_a_thread(loop.steps)
+    assert ring.steps == 1
+    in_a_thread(lambda: (loop.trains(), loop.steps()))  # the training has moved to that thread
+    assert ring.steps == 2
+
+
+def test_without_a_wrapped_model_the_steps_of_any_thread_count() -> None:
+    ring = Ring()
+    loop = TrainingLoop(cast("CallRing", ring))
+    loop.steps()
+    in_a_thread(loop.steps)
+    assert ring.steps == 2
 
 
 def test_a_batch_that_another_thread_drew_gives_no_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,7 @@ def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
 
     def step(_optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         if log.rank.is_here():
-            log.ring.count_step()
-            if not log.ring.forwards:  # models without a wrapper, as FSDP2's
-                loop.trains()
+            loop.steps()
 
     register_optimizer_step_post_hook(step)
     _note_wraps(log)

@@ -70,6 +70,14 @@ class TrainingLoop:
             last.waiting.clear()
         self._untrained = False
 
+    def steps(self) -> None:
+        """Note an optimizer step: a thread beside the one that makes the wrapped model's forwards trains something of its own."""
+        if not self._ring.forwards:  # models without a wrapper, as FSDP2's
+            self._ring.count_step()
+            self.trains()
+        elif self.is_here():
+            self._ring.count_step()
+
     def drew(self, iterator: Any, draw: Draw) -> None:  # noqa: ANN401 - of any kind of data loader
         """Note a batch of a pass."""
         drawn = self._passes.get(iterator)
