@@ -17,6 +17,13 @@ RULE = Rule(
     explains=("DDP205", "DDP401"),
     errors=(
         ErrorPattern(
+            regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to "
+            r"\((?P<addr>127\.[\d.]{5,11}|localhost|::1), (?P<port>\d{1,18})\)",
+            sentence="{addr} port {port} did not answer within {after}{on}; this address is the host itself",
+            remedy="on one host, rank 0 was not started, ended early, or listens on another port: read its log. On several "
+            "hosts, set MASTER_ADDR to the name or the address of the first one",
+        ),
+        ErrorPattern(
             regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]{1,255}), "
             r"(?P<port>\d{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",

@@ -75,14 +75,15 @@ def check(
         after = max(1, min(60, int(seconds / 2)))  # well before the timeout ends the job again
         never = f"; {group_ranks(absent)} never came" if absent else ""
         by_log_alone = timeline is None and activities is None
+        gave_up = sorted({*timed_out, *(watchdogs.gave_up if watchdogs is not None else ())})
         yield RULE.finding(
-            f"{group_ranks([*timed_out])} gave up waiting in {_call(watchdogs)} after {seconds:g} s{never}",
+            f"{group_ranks(gave_up)} gave up waiting in {_call(watchdogs)} after {seconds:g} s{never}",
             severity=Severity.WARN if by_log_alone and not absent else None,
             ranks=absent,
             where=[where for rank, (ending, _) in timed_out.items() if (where := _where(rank, ending)) is not None],
             details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
             remedy=RULE.remedy.replace("--stall-after 60", f"--stall-after {after}"),
-            timed_out=[*timed_out],
+            timed_out=gave_up,
             timeout_seconds=seconds,
         )
     elif watchdogs is not None and watchdogs.stood_still:

@@ -189,14 +189,14 @@ def _of_a_job(failures: Failures) -> Iterator[Finding]:
     assert first.known is not None
     pattern, last = first.known.pattern, _last_error(found)
     ranks = unique_ranks(found)
-    message = sentence(first, [*found])
+    message, words = sentence(first, [*found]), last or line_of(first)
     if pattern.wrapper and last:
         message = f"{message}: {last[:SHOWN_CHARACTERS]}"
     yield RULE.finding(
         message,
         ranks=ranks,
         where=[where for failure in found for where in failure.where()],
-        details=[f"its words: {(last or line_of(first))[:300]}"] if first.text else (),
+        details=[f"its words: {words[:300]}"] if first.text and words not in message else (),
         remedy=pattern.remedy,
         shown_by_job=True,
     )

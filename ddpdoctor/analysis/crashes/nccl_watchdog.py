@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
 from ddpdoctor.analysis.crashes.debug_detail_errors import recorders_name
@@ -16,6 +16,10 @@ from ddpdoctor.model import SkipCheck, group_ranks
 _CAUGHT = re.compile(
     r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel>\d{1,18})(?!\d))?"
+)
+# what else a watchdog says of the call, without its name: all that is left of a rank whose other lines nobody kept
+_AT_WORK = re.compile(
+    r"(?:Timeout at NCCL work|detected by watchdog at work):? (?:sequence id: )?(?P<seq>\d{1,18})(?!\d)"
 )
 # the name behind GUID is that of one group; a bare number counts each rank's own groups, of which only the first is everybody's
 _GROUP = re.compile(
@@ -107,26 +111,48 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
         SkipCheck: no watchdog said anything.
     """
     found = {entry.rank: gave_up for entry in exits if (gave_up := _gave_up(entry.value.tail)) is not None}
+    numbered = {entry.rank: only for entry in exits if entry.rank not in found and (only := _number(entry.value.tail))}
+    found |= {rank: call for rank, only in numbered.items() if (call := _named_by_others(only, found)) is not None}
     still = tuple(entry.rank for entry in exits if any(map(_STOOD_STILL.search, entry.value.tail)))
     if not found and not still:
         raise SkipCheck("no watchdog of NCCL gave up")
     # where there is a rank 3 there is a rank 0
     ranks = {*range(max(found, default=0)), *(entry.rank for entry in exits)}
-    silent = tuple(sorted(ranks - {*found, *still}))
+    silent = tuple(sorted(ranks - {*found, *numbered, *still}))
     return Watchdogs(gave_up=found, silent=silent, stood_still=still)
 
 
-def _gave_up(lines: Iterable[str]) -> GaveUp | None:
+def _gave_up(lines: Sequence[str]) -> GaveUp | None:
     """The first call that a rank's watchdog named: what comes after is its consequence."""
-    lines = [*lines]
     caught = next((match for line in lines if (match := _CAUGHT.search(line))), None)
     if caught is None:
         return None
-    group = next((match for line in lines if (match := _GROUP.search(line))), None)
+    group, enqueued = _group(lines)
     return GaveUp(
         op=recorders_name(caught["op"]),
         seq=int(caught["seq"]),
         numel=int(caught["numel"]) if caught["numel"] else None,
-        group=(group["guid"] or group["first"]) if group is not None else None,
-        enqueued=int(group["enqueued"]) if group is not None else None,
+        group=group,
+        enqueued=enqueued,
     )
+
+
+def _number(lines: Sequence[str]) -> GaveUp | None:
+    """The same, where the lines that are left give the number of the call and not its name, which is empty."""
+    at = next((match for line in lines if (match := _AT_WORK.search(line))), None)
+    if at is None:
+        return None
+    group, enqueued = _group(lines)
+    return GaveUp(op="", seq=int(at["seq"]), numel=None, group=group, enqueued=enqueued)
+
+
+def _named_by_others(only: GaveUp, found: Mapping[int, GaveUp]) -> GaveUp | None:
+    """The call with the one name that ranks of this group give to this number; None where they give none or several."""
+    names = {one.op for one in found.values() if (one.group, one.seq) == (only.group, only.seq)}
+    return replace(only, op=names.pop()) if len(names) == 1 else None
+
+
+def _group(lines: Sequence[str]) -> tuple[str | None, int | None]:
+    """The name of the call's group, and the last call that the rank enqueued there; None for both where no line has them."""
+    group = next((match for line in lines if (match := _GROUP.search(line))), None)
+    return (group["guid"] or group["first"], int(group["enqueued"])) if group is not None else (None, None)
