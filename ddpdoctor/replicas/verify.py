@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+import torch
 import torch.distributed as dist
 
 from ddpdoctor.engine import diagnose
@@ -70,7 +71,8 @@ def evidence(
         )
     here = RankFacts(rank=dist.get_rank(), host=socket.gethostname(), facts=())
     try:
-        replicas, _ = compare(model, optimizer, group, tolerance)
+        with torch.device("cpu"):  # the job may have set another default device
+            replicas, _ = compare(model, optimizer, group, tolerance)
     except PeerFailedError as error:
         return Evidence(ranks=(here,), undecided=(f"the replicas could not be compared: {error}",))
     counted = (tolerance_sentence(tolerance, replicas.within, replicas.largest),) if tolerance else ()
