@@ -33,6 +33,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 continue
         if (source := call.argument("source")) is not None and source.constant == "'local'":
             continue
+        if call.name.endswith("snapshot_download") and call.argument("local_dir") is None:  # into a cache that it locks
+            continue
         if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
             continue
         if _before_the_ranks(graph, function, call) or _filled_before(graph, function, call):

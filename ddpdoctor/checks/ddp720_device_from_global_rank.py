@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.analysis.training_code.several_ranks import counts_nodes
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, in_tests, short
@@ -24,6 +26,14 @@ _LEAVES_IT = frozenset({"deepspeed", "submitit"})
 """Frameworks whose programs choose the device themselves."""
 _ONE_NODE = ("spawn", "start_processes", "Process", "notebook_launcher")
 
+_DEVICE_OF: dict[str, tuple[tuple[str, int | None], ...]] = {
+    **dict.fromkeys(("set-device", "cuda", "to"), (("device", 0),)),
+    "device": (("index", 1), ("type", 0)),
+    "wrap-ddp": (("device_ids", 1), ("output_device", 2)),
+    "wrap-fsdp": (("device_id", None),),
+}
+"""Which arguments of a call name a device, by what the call is for."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function, at the first place that takes the global rank for a device."""
@@ -34,17 +44,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if call.does == "device" and next(_devices(call), None) is not None
     }
     for function in graph.functions.values():
-        if graph.any_program(function, (*_ONE_NODE, *DOES_THE_DEVICE - _LEAVES_IT)):
+        if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_IT):
             continue
-        found = [
-            (call, value, origin)
-            for call in function.calls
-            for value, origin in _devices(call)
-            if not any(
-                (link.file, link.line) in taken and "device(" in link.text for link in origin.why
-            )  # the device itself is named
-        ]
-        if not found or _one_node(graph, function):
+        found = list(_computed(function)) or _from_global_rank(graph, function, taken)
+        if not found:
             continue
         call, value, origin = found[0]
         again = [
@@ -61,6 +64,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             remedy=f'use the local rank in place of `{value.text}`: `int(os.environ["LOCAL_RANK"])`',
             fix=_fix_of_all(found),
         )
+
+
+def _from_global_rank(
+    graph: CallGraph, function: Function, taken: AbstractSet[tuple[str, int]]
+) -> list[tuple[Call, Value, Origin]]:
+    """The devices of a function that are the global rank, in programs that may have several nodes; `taken` are named already."""
+    found = [
+        (call, value, origin)
+        for call in function.calls
+        for value, origin in _devices(call)
+        if not any((link.file, link.line) in taken and "device(" in link.text for link in origin.why)
+    ]
+    return [] if not found or graph.any_program(function, _ONE_NODE) or _one_node(graph, function) else found
 
 
 def _fix_of_all(found: Sequence[tuple[Call, Value, Origin]]) -> Fix | None:
@@ -84,19 +100,29 @@ def _fix(call: Call, value: Value, origin: Origin) -> Fix | None:
 
 def _devices(call: Call) -> Iterator[tuple[Value, Origin]]:
     """The arguments of a call that name a device, where they are the global rank."""
-    if call.does == "set-device" or call.does == "cuda" or call.does == "to":
-        given = [call.argument("device", 0)]
-    elif call.does == "device":
-        given = [call.argument("index", 1), call.argument("type", 0)]
-    elif call.does == "wrap-ddp":
-        given = [call.argument("device_ids", 1), call.argument("output_device", 2)]
-    elif call.does == "wrap-fsdp":
-        given = [call.argument("device_id")]
-    else:
-        return
-    for value in given:
-        if value is not None and (origin := value.only(Kind.GLOBAL_RANK)) is not None:
+    for value in _named_devices(call):
+        if (origin := value.only(Kind.GLOBAL_RANK)) is not None:
             yield value, origin
+
+
+def _named_devices(call: Call) -> Iterator[Value]:
+    """The arguments of a call that name a device."""
+    for name, position in _DEVICE_OF.get(call.does, ()):
+        if (value := call.argument(name, position)) is not None:
+            yield value
+
+
+def _computed(function: Function) -> Iterator[tuple[Call, Value, Origin]]:
+    """The devices that are the rank which a process computed for a job of several nodes, and gave to its process group."""
+    for init in (call for call in function.calls if call.does == "init"):
+        size, rank = init.argument("world_size", 3), init.argument("rank", 4)
+        if size is None or rank is None or not counts_nodes(size):
+            continue
+        for call in function.calls:
+            for value in _named_devices(call):
+                origin = value.may(Kind.RANK, Kind.GLOBAL_RANK)
+                if origin is not None and value.text.strip("[]") == rank.text:
+                    yield call, value, origin
 
 
 def _one_node(graph: CallGraph, function: Function) -> bool:

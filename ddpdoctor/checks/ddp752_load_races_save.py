@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -24,6 +25,8 @@ RULE = Rule(
 )
 
 _END = 1 << 30  # behind everything in a function
+
+_WAITS = COLLECTIVE | {"forward", "backward"}
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -174,9 +177,20 @@ def _path(call: Call, position: int) -> str:
 def _waits(graph: CallGraph, function: Function, save: Call, load: Call) -> bool:
     return any(
         save.order < call.order < load.order and (call.guards == save.guards or not rank_guard(call.guards))
-        and (graph.leads_to_collective(call) is not None or call.does in {"collective", "forward", "backward"} or call.target)
+        and (graph.leads_to_collective(call) is not None or call.does in _WAITS or _may_meet(graph, call.target, 3))
         for call in function.calls
     )  # fmt: skip
+
+
+def _may_meet(graph: CallGraph, function_id: str, depth: int) -> bool:
+    """Whether ranks may wait for each other in a function of the program, whatever the tests around it."""
+    function = graph.functions.get(function_id)
+    if function is None or not depth:
+        return bool(function_id)
+    return any(
+        call.does in _WAITS or (call.target != function_id and _may_meet(graph, call.target, depth - 1))
+        for call in function.calls
+    )
 
 
 def _elsewhere(load: Call, guard: Guard) -> bool:

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_o
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
-from ddpdoctor.evidence.training_code import Call, Function, Place
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Place
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -107,7 +107,7 @@ def _uses(
 ) -> Iterator[tuple[Place, str, Value, str]]:
     for call in function.calls:
         for guard in call.guards:
-            if guard.form == "if" and _COMPARED.search(guard.test) and "best" in guard.test.lower():
+            if guard.form == "if" and "best" in guard.test.lower() and _compares(guard):
                 made = of_one_part(graph, guard.value, loaders)
                 if made and not _inside(function, call.order, loaders[made]):
                     place = Place(file=guard.file, line=guard.line, column=1, function=function.place.function)
@@ -118,6 +118,12 @@ def _uses(
                 if made and not _inside(function, call.order, loaders[made]):
                     how = "printed" if call.does == "print" else f"logged by {short(call)}"
                     yield call.place, how, argument.value, made
+
+
+def _compares(guard: Guard) -> bool:
+    """Whether a test compares a value, itself or in the line that gives its name: `is_best = accuracy > best`."""
+    given = (link.text for origin in guard.value.origins for link in origin.why[:1])
+    return any(_COMPARED.search(text) for text in (guard.test, *given))
 
 
 def _named_local(call: Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -61,7 +61,7 @@ def _into_bare(graph: CallGraph, function: Function, call: Call) -> bool:
         each
         for _, wrap in graph.calls_near(function, "wrap-ddp")
         if (inner := wrap.argument("module", 0))
-        for each in inner.made
+        for each in _makers(inner)
     }
     classes = {
         _class_of(origin)
@@ -70,8 +70,15 @@ def _into_bare(graph: CallGraph, function: Function, call: Call) -> bool:
         for origin in inner.origins
         if origin.kind is Kind.MODEL and _class_of(origin)
     }
-    same = bool(call.receiver.made & wrapped) or any(_class_of(origin) in classes for origin in call.receiver.origins)
+    same = bool(_makers(call.receiver) & wrapped) or any(
+        _class_of(origin) in classes for origin in call.receiver.origins
+    )
     return any(each.does == "load" for each in made) and same
+
+
+def _makers(model: Value) -> set[str]:
+    """The places that made a model, whichever call of a function came there: each makes another model of one kind."""
+    return {made.partition("@")[0] for made in model.made}
 
 
 def _class_of(origin: Origin) -> str:

@@ -102,9 +102,9 @@ class Guards:
         words = tuple(dict.fromkeys(names_in(test)))
         ranked = value.may(*RANK_KINDS)
         unsure = ranked is not None and ranked.note == "uncertain"
-        state = (ranked is None or unsure) and any(
-            word in name.lower() for name in words for word in names.STATE_WORDS
-        )  # fmt: skip
+        state = (ranked is None or unsure) and (
+            any(word in name.lower() for name in words for word in names.STATE_WORDS) or self._counts_ranks(test, at)
+        )
         file, line = line_of(self.values, scope, getattr(block.node, "lineno", test.lineno))
         form = "after" if after else block.form
         return Guard(
@@ -118,6 +118,13 @@ class Guards:
             of_rank=_of_rank(ranked, block, after=after),
             state=state,
         )
+
+    def _counts_ranks(self, test: ast.expr, at: At) -> bool:
+        """Whether a test compares the world size with a number, whatever its name is."""
+        match test:
+            case ast.Compare(left=ast.Name() | ast.Attribute() as size, comparators=[ast.Constant(value=int())]):
+                return any(one.kind is Kind.WORLD_SIZE and not one.note for one in self.values.of(size, at))
+        return False
 
     def truth(self, value: Value, *, chosen: bool = False) -> Value:
         """What a test depends on where it asks an object of the program whose class says when it is true.

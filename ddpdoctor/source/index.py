@@ -10,6 +10,7 @@ from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.registries import LookUp, Owner, Registries, look_up
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
+from ddpdoctor.source.stubs import is_stub, only_override
 
 STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher", "Thread")
 
@@ -61,12 +62,17 @@ class Index:
     _written: dict[int, dict[str, ast.expr | None]] = field(default_factory=dict)
     """The entries of each table that is written out, by the identity of its node; None under a key that is there twice."""
 
+    _stubs: list[Scope] = field(default_factory=list)
+    _real: dict[int, Scope] = field(default_factory=dict)
+    """By stub, the method of the only class below that does the work."""
+
     def __post_init__(self) -> None:
         """Begin without registries."""
         self._registries = Registries(self.project)
 
     def link(self) -> None:
-        """Enter the calls through registries, once all files are entered."""
+        """Enter the calls through registries, and those of stubs, once all files are entered."""
+        self._link_stubs()
         for scope, call, asked in self.asking:
             target = self.looked_up(scope, asked, asked.key.value if isinstance(asked.key, ast.Constant) else None)
             target = self.project.method(target, "__init__") if target is not None and target.is_class else target
@@ -77,6 +83,18 @@ class Index:
                     Site(scope, call, tuple(call.node.args[asked.first :]), _keywords(call.node), 1 if method else 0),
                 )
         self.asking.clear()
+
+    def _link_stubs(self) -> None:
+        """Enter the calls of methods that only one class below theirs makes as calls of that one's."""
+        for stub in self._stubs:
+            real = only_override(stub, self.below)
+            if real is None:
+                continue
+            self._real[id(stub)] = real
+            for site in self.sites.get(id(stub), ()):
+                site.call.target = real
+                self._site(real, site)
+        self._stubs.clear()
 
     def looked_up(self, scope: Scope, asked: LookUp, key: object) -> Scope | None:
         """The function or class that a registry, or a dict of a module that is written out, holds under a text."""
@@ -110,8 +128,10 @@ class Index:
         for scope in source.scopes:
             self._attributes(scope)
             if scope.is_class:
-                for name in scope.functions:
+                for name, method in scope.functions.items():
                     self.owners.setdefault(name, []).append(scope)
+                    if is_stub(method):
+                        self._stubs.append(method)
                 for base in self.project.bases(scope):
                     if isinstance(base, Scope):
                         self.below.setdefault(id(base), []).append(scope)
@@ -221,7 +241,7 @@ class Index:
         if first in {"self", "cls"} and rest:
             cls = scope.of_class
             method = self.project.method(cls, rest) if cls is not None and "." not in rest else None
-            return method if method is None or not is_property(method) else None
+            return self._real.get(id(method), method) if method is None or not is_property(method) else None
         found = self.project.resolve(scope, name)
         if not isinstance(found, Scope):
             return None

@@ -270,6 +270,10 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
     )
 
 
+_REPLACES_PARAMETERS = re.compile(r"""["']params["']|param_groups(?: =|\.)""")
+"""What stands where the groups of an optimizer get other parameters, and not only another learning rate."""
+
+
 def _words(source: Source) -> set[str]:
     found: set[str] = set()
     for scope in source.scopes:
@@ -278,7 +282,9 @@ def _words(source: Source) -> set[str]:
             found.update([f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg])
             if call.last in {"getattr", "__init__"}:
                 found |= _words_of_objects(call.node)
-    found.update(word for word in ("exitcode", "sentinel", "param_groups") if word in source.text)
+    found.update(word for word in ("exitcode", "sentinel") if word in source.text)
+    if "param_groups" in source.text and _REPLACES_PARAMETERS.search(source.text):
+        found.add("param_groups")
     return found - {""}
 
 

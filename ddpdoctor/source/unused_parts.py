@@ -20,6 +20,7 @@ _LAYERS = frozenset(
      "TransformerDecoderLayer"}
 )  # fmt: skip
 """Layers of torch.nn with parameters."""
+_MOST_NESTED = 3  # containers in each other
 _ATTRIBUTE = re.compile(r"\.(\w+)|[\"'](\w+)[\"']")
 _BY_OTHER_WAYS = re.compile(r"getattr|children\(|_modules|__dict__|vars\(|eval\(|exec\(")
 
@@ -50,13 +51,21 @@ class UnusedParts:
             value = definitions[0].value
             if owner != "self" or len(definitions) != 1 or not isinstance(value, ast.Call):
                 continue
-            layer = self.project.resolve(made, dotted(value.func)) if dotted(value.func) else ""
-            if not isinstance(layer, str) or not layer.startswith("torch.nn.") or layer[9:] not in _LAYERS:
-                continue
-            if self._used(source.file)[name] == 1:
+            layer = self._layer(made, value)
+            if layer and self._used(source.file)[name] == 1:
                 file, line = source.place(definitions[0].line)
                 place = Place(file=file, line=line, column=value.col_offset + 1, function=made.name)
-                yield UnusedPart(place=place, cls=f"{cls.file}::{cls.name}", name=name, layer=f"nn.{layer[9:]}")
+                yield UnusedPart(place=place, cls=f"{cls.file}::{cls.name}", name=name, layer=f"nn.{layer}")
+
+    def _layer(self, scope: Scope, node: ast.expr, depth: int = _MOST_NESTED) -> str:
+        """The name in torch.nn of a layer with parameters, or of a Sequential that is written out with one in it; else empty."""
+        full = (
+            self.project.resolve(scope, dotted(node.func)) if isinstance(node, ast.Call) and dotted(node.func) else None
+        )
+        name = full.removeprefix("torch.nn.") if isinstance(full, str) and full.startswith("torch.nn.") else ""
+        if name != "Sequential" or not isinstance(node, ast.Call) or not depth:
+            return name if name in _LAYERS else ""
+        return name if any(self._layer(scope, part, depth - 1) for part in node.args) else ""
 
     def _used(self, file: str) -> Counter[str]:
         """How often each attribute, or a string of that name, is written in the files near `file`."""

@@ -64,7 +64,12 @@ class Washing:
             return self._through(node, target, owner)
         sharing = names.washes(last) or (last in names.COLLECTIVES and "barrier" not in last)
         owners = self.index.owners.get(last, ()) if owner and not sharing else ()
-        if len(owners) == 1 and makes_collective(owners[0].functions[last]):
+        method = owners[0].functions[last] if len(owners) == 1 else None
+        if (
+            method is not None
+            and makes_collective(method)
+            and any(key.startswith("self.") for key in method.definitions)
+        ):
             return [owner]  # `meter.sync()`: the object's own sums are reduced
         if not sharing:
             return []

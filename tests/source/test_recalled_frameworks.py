@@ -119,6 +119,13 @@ def main(devices=4):
 """
 _GIVES = "loader = fabric.setup_dataloaders(loader)"
 _REDUCES = "loss = fabric.all_reduce(loss)"
+
+
+def _downloads(program: str) -> str:
+    """The program with a data set that it downloads; of Fabric before `launch` starts the other ranks."""
+    return program.replace("FakeData", "CIFAR10").replace("(100)", '("data", download=True)')
+
+
 _OF_SUBMITIT = """import submitit
 import torch
 import torch.distributed as dist
@@ -172,6 +179,11 @@ job()
             _OF_FABRIC.format(loader=_GIVES, reduced=_REDUCES),
         ),
         (
+            "DDP716",
+            _downloads(_of_accelerate()),
+            _downloads(_OF_FABRIC.format(loader=_GIVES, reduced=_REDUCES)),
+        ),
+        (
             "DDP728",
             _OF_SUBMITIT.format(rank="local_rank", device="local_rank"),
             _OF_SUBMITIT.format(rank="global_rank", device="local_rank"),
@@ -185,6 +197,7 @@ job()
     ids=[
         *("exit before evaluate", "evaluate on one rank", "rows saved by all", "step by hand", "log without sync_dist"),
         *("loader not prepared", "bar of all ranks", "folder by the clock", "loader not set up", "metric under Fabric"),
+        "download",
         *("rank of submitit", "device of submitit"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddpdoctor.engine import diagnose
-from tests.training_programs import training
+from tests.training_programs import source, training
 
 _Changes = list[tuple[str, str]]
 _DEF = "def main():\n"
@@ -170,6 +170,149 @@ def _prepares(name: str) -> _Changes:
     return [(_DEF, work + _DEF), (_SEED, _SEED + first)]
 
 
+_LAYERS = """class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(3, 3)
+        self.extra = nn.Sequential(nn.Dropout(), {})
+
+    def forward(self, x):
+        return self.base(x)
+
+
+"""
+
+
+def _unused(layer: str) -> _Changes:
+    return [
+        (_DEF, _LAYERS.format(layer) + _DEF),
+        ("    model = models.resnet18().to(device)\n", "    model = Net().to(device)\n"),
+    ]
+
+
+def _built(state: str) -> _Changes:
+    builder = "def net():\n    return models.resnet18()\n\n\n"
+    loads = '    net().load_state_dict(torch.load("last.pt", map_location="cpu"))\n'
+    return [
+        (_DEF, builder + _DEF),
+        ("    model = models.resnet18().to(device)\n", "    model = net().to(device)\n"),
+        ("torch.save(ddp.module.state_dict()", f"torch.save({state}()"),
+        ("    dist.destroy_process_group()\n", loads + "    dist.destroy_process_group()\n"),
+    ]
+
+
+def _sharded(change: str) -> _Changes:
+    sharded = "    model = torch.distributed.fsdp.FullyShardedDataParallel(model)\n"
+    groups = f"    for group in optimizer.param_groups:\n        group[{change!r}] = 0.1\n"
+    return [
+        (_OPTIMIZER, ""),
+        ("    ddp = DDP(model, device_ids=[local_rank])\n", _OPTIMIZER.replace("ddp", "model") + sharded + groups),
+        ("ddp", "model"),
+    ]
+
+
+def _saved(between: str) -> _Changes:
+    saves = '    if rank == 0:\n        torch.save(ddp.module.state_dict(), "end.pt")\n'
+    loads = f'{between}    torch.load("end.pt", map_location="cpu")\n    dist.destroy_process_group()\n'
+    return [(_DEF, _LAYERS.format("nn.ReLU()") + _DEF), ("    dist.destroy_process_group()\n", saves + loads)]
+
+
+def _compared(reduced: str) -> _Changes:
+    named = f"{_EVALUATES}        is_best = accuracy > best\n"
+    return [
+        ("    dist.all_reduce(correct)\n", reduced),
+        (_EVALUATES, named),
+        ("        if accuracy > best:\n", "        if is_best:\n            print(epoch)\n"),
+        ("            print(epoch, accuracy)\n", ""),
+    ]
+
+
+def _computed(device: str) -> _Changes:
+    return [*_several_nodes("nodes * gpus"), ("torch.cuda.set_device(local_rank)", f"torch.cuda.set_device({device})")]
+
+
+_RANKS = """class Ranks:
+    def __init__(self):
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+    def mean(self, value):
+        if self.size > 1:
+            dist.all_reduce(value)
+        return value / self.size
+
+    @property
+    def first(self):
+        return self.rank == 0
+
+
+"""
+
+
+def _own_ranks(test: str) -> _Changes:
+    asks = f"{_EVALUATES}        if {test}:\n            print(ranks.mean(torch.ones(1, device=device)))\n"
+    return [(_DEF, _RANKS + _DEF), (_EPOCHS, f"    ranks = Ranks()\n{_EPOCHS}"), (_EVALUATES, asks)]
+
+
+_TEMPLATE = """import abc
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Base(abc.ABC):
+    def __init__(self):
+        dist.init_process_group("gloo")
+        self.rank = dist.get_rank()
+        self.model = nn.Linear(3, 1)
+        self.wrapped = DistributedDataParallel(self.model)
+        self.optimizer = torch.optim.SGD(self.wrapped.parameters(), 0.1)
+
+    @abc.abstractmethod
+    def loss(self, batch):
+        ...
+
+    def evaluate(self):
+        raise NotImplementedError
+
+    def run(self, batches):
+        for batch in batches:
+            self.loss(batch).backward()
+            self.optimizer.step()
+        if self.rank == 0:
+            self.evaluate()
+
+
+class Fit(Base):
+    def loss(self, batch):
+        return self.{model}(batch).mean()
+
+    def evaluate(self):
+        {then}
+
+
+Fit().run(torch.zeros(10, 4, 3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "sick", "healthy"),
+    [
+        ("DDP740", _TEMPLATE.format(model="model", then="pass"), _TEMPLATE.format(model="wrapped", then="pass")),
+        (
+            "DDP730",
+            _TEMPLATE.format(model="wrapped", then="dist.barrier()"),
+            _TEMPLATE.format(model="wrapped", then="print(self.rank)"),
+        ),
+    ],
+    ids=["loss of a subclass", "evaluation of a subclass"],
+)
+def test_what_a_base_class_leaves_to_the_class_below(code: str, sick: str, healthy: str) -> None:
+    assert code in {each.code for each in diagnose(source(train=sick)).findings}
+    assert code not in {each.code for each in diagnose(source(train=healthy)).findings}
+
+
 @pytest.mark.parametrize(
     ("code", "sick", "healthy"),
     [
@@ -187,12 +330,20 @@ def _prepares(name: str) -> _Changes:
         ("DDP754", _resumes("enumerate(range(first, 10))"), _resumes("enumerate(range(first, 10), first)")),
         ("DDP714", _images('os.listdir("data")'), _images('sorted(os.listdir("data"))')),
         ("DDP736", _prepares("write_manifest"), _prepares("show_manifest")),
+        ("DDP748", _unused("nn.Linear(3, 3)"), _unused("nn.ReLU()")),
+        ("DDP756", _built("ddp.state_dict"), _built("ddp.module.state_dict")),
+        ("DDP742", _sharded("lr"), _sharded("params")),
+        ("DDP752", _saved("    Net()\n"), _saved("    dist.barrier()\n")),
+        ("DDP753", _compared(""), _compared("    dist.all_reduce(correct)\n")),
+        ("DDP720", _computed("node * gpus + local_rank"), _computed("local_rank")),
+        ("DDP730", _own_ranks("ranks.first"), _own_ranks("epoch > 3")),
     ],
     ids=[
         *("loader in a tuple", "forward in a decorated function", "batches of one process", "copied folder"),
         *("made before spawn", "nodes of the sampler", "wrapper inside", "size by parameter"),
         *("members of the own node", "device of a pipeline", "stages", "numbered epochs", "files of a data set"),
-        "manifest",
+        *("manifest", "unused container", "model of a builder", "learning rate of groups", "model in between"),
+        *("named comparison", "computed rank", "object of ranks"),
     ],
 )
 def test_a_mistake_and_its_healthy_twin(code: str, sick: _Changes, healthy: _Changes) -> None:

@@ -287,7 +287,7 @@ class CallGraph:
     def starts_the_job(self, function: Function, depth: int = 2) -> bool:
         """Whether a function makes the process group, by itself or in one that it calls."""
         called = [self.functions[call.target] for call in function.calls if call.target in self.functions]
-        return any(call.does == "init" for call in function.calls) or (
+        return any(call.does in _JOINS_THE_JOB for call in function.calls) or (
             depth > 0 and any(self.starts_the_job(each, depth - 1) for each in called)
         )
 
@@ -364,7 +364,8 @@ class CallGraph:
         return found
 
 
-_MAKES_THE_JOB = frozenset({"init", "accelerator", "fabric", "deepspeed"})
+_JOINS_THE_JOB = frozenset({"init", "accelerator", "deepspeed"})
+_MAKES_THE_JOB = _JOINS_THE_JOB | {"fabric"}  # which starts the other ranks itself, behind the lines before it
 
 
 def _makes_the_job(function: Function) -> bool:
