@@ -49,7 +49,7 @@ def stopped_ranks(
         ended = completed.get(id(group), {})
         furthest = max(ended.values(), default=0)
         for rank, call in group.open.items():
-            if rank in stale or differs(group, call.seq):
+            if rank in stale or group.mismatches:  # calls with one number are not one operation then
                 continue
             lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
             found = call if lost else _not_completed(timeline, group, rank, call.seq, furthest)

@@ -66,6 +66,22 @@ def test_a_rank_that_is_through_with_another_call_is_named_and_not_those_that_it
     assert told([STEP, BROADCAST, sends], same, same, same)[:1] != [("DDP301", (0,))]
 
 
+def active(made: list[Did], *, first: int, completed: int) -> FlightRecord:
+    """What a rank of two waits in, and what its table of groups says."""
+    held = record([waits(did) for did in made], world=2, first=first, lost=first - 1, waited=500.0)
+    last = first + len(made) - 1
+    return replace(held, groups=(replace(held.groups[0], last_enqueued=last, last_completed=completed),))
+
+
+def test_a_rank_whose_peer_called_something_else_behind_it_has_not_stopped() -> None:
+    """Rank 1 made an all_gather more: its broadcast #4 is no other call than #3 of rank 0, which is the root and through."""
+    gather = Did("all_gather")
+    peer = active([gather], first=4, completed=3)
+    shifted = active([gather, BROADCAST, BROADCAST, gather], first=2, completed=1)
+    findings = diagnose(flights(peer, shifted)).findings
+    assert "DDP319" not in {finding.code for finding in findings}
+
+
 def test_one_of_many_that_is_through_with_what_its_dump_does_not_hold_did_not_leave_all_others_stopped() -> None:
     """Dumps of active entries alone: rank 0 may have called something else, which ended without the others."""
     waiting = record([waits(STEP)], first=5, lost=4, waited=600.0)
