@@ -155,7 +155,7 @@ def _by_programs(graph: WaitForGraph) -> Finding:
 def _of_one_batch(circle: Sequence[Unmatched]) -> str:
     """Said of several halves of one rank: they end together, so one that lacks its partner keeps all of them."""
     partners = sorted({one.partner for one in circle})
-    if len({one.rank for one in circle}) > 1 or len(partners) < 2:
+    if len({(one.rank, one.batch) for one in circle}) > 1 or circle[0].batch is None or len(partners) < 2:
         return ""
     return f"; they are one batch, and the dumps do not show which of {group_ranks(partners)} did not make its half"
 

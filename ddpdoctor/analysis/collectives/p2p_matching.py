@@ -143,7 +143,8 @@ def _at_the_end(
     """Those that all waits lead to; none where they lead to something else."""
     if graph.reason is Reason.IDLE and graph.only_point_to_point:
         awaited = {one.partner: one for one in reversed(found) if one.partner in graph.ranks}
-        yield from ((awaited[partner],) for partner in sorted(awaited))
+        if awaited:
+            yield tuple(awaited[partner] for partner in sorted(awaited))
     elif graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and graph.only_point_to_point:
         pairs = [{*operation.members} for operation in graph.operations]
         within = [one for one in found if {one.rank, one.partner} in pairs]

@@ -65,18 +65,40 @@ class DeviatingRanks:
         return None
 
     def _by_surplus(self, found: FinalWait) -> FinalWait | None:
-        """The ranks that did not make an operation and have made fewer calls of its kind than their like, or those with more."""
-        for operation in sorted(found.operations, key=lambda one: one.group is None):
-            if operation.absent:
-                absent = {*operation.absent} & {*found.ranks}
-                without = {rank for rank in absent if self._surplus(rank, operation) < 0}
-                if without:
-                    return _at(Reason.LEFT_OUT, without, operation)
-                besides = {rank for rank in operation.waiting if self._surplus(rank, operation) > 0}
-                told = len(operation.absent) > len(operation.waiting) or besides == {*operation.waiting}
-                if besides and (found.reason is Reason.CYCLE or told):
-                    return _at(Reason.EXTRA, besides, operation)
+        """The ranks that did not make an operation and have made fewer calls of its kind than their like, or those with more.
+
+        Those of all groups with the same part in the job, where these wait in a collective with the same number.
+        """
+        operations = sorted(found.operations, key=lambda one: one.group is None)
+        told = (one for operation in operations if (one := self._by_surplus_in(operation, found)) is not None)
+        first = next(told, None)
+        if first is None:
+            return None
+        alike = [one for one in operations if one is not first.operations[0] and self._is_alike(one, first)]
+        others = (self._by_surplus_in(operation, found) for operation in alike[:MOST_COMPARED])
+        same = [first, *(one for one in others if one is not None and one.reason is first.reason)]
+        ranks = {rank for one in same for rank in one.ranks}
+        return FinalWait(first.reason, tuple(sorted(ranks)), tuple(one.operations[0] for one in same))
+
+    def _by_surplus_in(self, operation: Operation, found: FinalWait) -> FinalWait | None:
+        if not operation.absent:
+            return None
+        absent = {*operation.absent} & {*found.ranks}
+        without = {rank for rank in absent if self._surplus(rank, operation) < 0}
+        if without:
+            return _at(Reason.LEFT_OUT, without, operation)
+        besides = {rank for rank in operation.waiting if self._surplus(rank, operation) > 0}
+        told = len(operation.absent) > len(operation.waiting) or besides == {*operation.waiting}
+        if besides and (found.reason is Reason.CYCLE or told):
+            return _at(Reason.EXTRA, besides, operation)
         return None
+
+    def _is_alike(self, operation: Operation, first: FinalWait) -> bool:
+        """Whether it is a collective with the same number in another group that has the same part in the job."""
+        one = first.operations[0]
+        if one.group is None or operation.group is None or operation.seq != one.seq:
+            return False
+        return self._kind(operation.members[0], operation) == self._kind(one.members[0], one)
 
     def _by_surplus_of_those_waiting(self, found: FinalWait) -> FinalWait | None:
         """The minority of those that wait in one operation that has made another number of calls of its kind than its like."""
