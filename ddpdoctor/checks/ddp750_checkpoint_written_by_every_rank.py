@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several
+from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several, started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -41,9 +41,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ):
             continue
         in_hook = _in_hook(graph, function)
-        if (not in_hook and graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES)) or _sharded(graph, function):
-            continue
         whole = call.name == "torch.save"
+        left = in_hook or (not whole and _beside_a_trainer(graph, function))
+        if (not left and graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES)) or _sharded(graph, function):
+            continue
         if not whole and _may_gather(graph, function, call):
             continue
         path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
@@ -81,6 +82,12 @@ def _in_hook(graph: CallGraph, function: Function) -> bool:
     return bool(hooks) and all(
         runs_several(graph, function, hook) and not divides_parameters(graph, function, hook) for hook in hooks
     )
+
+
+def _beside_a_trainer(graph: CallGraph, function: Function) -> bool:
+    """Whether a Trainer of transformers certainly runs several ranks, each with the whole model, and leaves this line to them."""
+    given = next(graph.calls_near(function, "hf-trainer"), None) is not None
+    return given and started_on_each_rank(graph, function) and not divides_parameters(graph, function, "transformers")
 
 
 def _left_before(function: Function, save: Call) -> bool:
@@ -141,5 +148,6 @@ def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:
         return True
     if not call.receiver.origins and call.receiver.text.endswith(".module"):  # `getattr(self, name).module`
         return next(graph.calls_near(function, "wrap-ddp"), None) is not None
-    inner = (wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp"))
+    inner = [wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp")]
+    inner += [made.argument("model", 0) for _, made in graph.calls_near(function, "hf-trainer")]
     return any(model is not None and model.made & call.receiver.made for model in inner)

@@ -18,7 +18,7 @@ class Weighted(Trainer):
 
 args = TrainingArguments("out", ddp_timeout=600)
 rows = load_dataset("json")
-{before}trainer = {made}(args=args, train_dataset=rows)
+{before}trainer = {made}({model}args=args, train_dataset=rows)
 trainer.train()
 if {test}:
     {then}
@@ -26,8 +26,13 @@ trainer.{last}
 """
 
 
+_MODEL = 'from transformers import AutoModel\nmodel = AutoModel.from_pretrained("gpt2")\n'
+_SAVES = 'train()\nmodel.save_pretrained("out")'
+
+
 def _of_transformers(**parts: str) -> str:
     usual = {"before": "", "made": "Weighted", "test": "not trainer.is_world_process_zero()", "then": "pass"}
+    usual["model"] = "model, " if "before" in parts and "model" in parts["before"] else ""
     return _OF_TRANSFORMERS.format(**{**usual, "last": "save_model()", **parts})
 
 
@@ -155,6 +160,7 @@ job()
             _of_transformers(before='rows.save_to_disk("rows")\n'),
             _of_transformers(before='if args.process_index == 0:\n    rows.save_to_disk("rows")\n'),
         ),
+        ("DDP750", _of_transformers(before=_MODEL, last=_SAVES), _of_transformers(before=_MODEL)),
         (
             "DDP732",
             _OF_LIGHTNING.format(then="return", how=", sync_dist=True"),
@@ -195,7 +201,14 @@ job()
         ),
     ],
     ids=[
-        *("exit before evaluate", "evaluate on one rank", "rows saved by all", "step by hand", "log without sync_dist"),
+        *(
+            "exit before evaluate",
+            "evaluate on one rank",
+            "rows saved by all",
+            "model saved by all",
+            "step by hand",
+            "log without sync_dist",
+        ),
         *("loader not prepared", "bar of all ranks", "folder by the clock", "loader not set up", "metric under Fabric"),
         "download",
         *("rank of submitit", "device of submitit"),
