@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ddpdoctor.agent.inside.schema import training_trace as trace
 from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
+from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import (
     EpochSeen,
@@ -32,16 +33,30 @@ from ddpdoctor.ranks.training_trace_steps import read_steps
 from ddpdoctor.ranks.written_errors import frame_of, optional_frame
 
 
+class BrokenTraceError(UndecidedError):
+    """Records of a rank contradict each other."""
+
+
 def read_tracks(directory: Path) -> tuple[RankFacts, ...]:
     """One `Track` for each rank, from the files in `directory`.
 
     Raises:
         OtherVersionError: a rank ran another version of ddpdoctor.
+        BrokenTraceError: the trace of a rank cannot be read.
     """
     return tuple(
-        RankFacts(rank=rank, host=joined.host, facts=(_track(joined, records),))
+        RankFacts(rank=rank, host=joined.host, facts=(_readable(rank, joined, records),))
         for rank, (joined, records) in read_traces(directory).items()
     )
+
+
+def _readable(rank: int, joined: Joined, records: Sequence[TraceRecord]) -> Track:
+    try:
+        return _track(joined, records)
+    except ValueError as error:  # as of columns that have other lengths than their names
+        raise BrokenTraceError(
+            f"the training trace of rank {rank} contradicts itself ({error})", hint="this is a bug in ddpdoctor"
+        ) from error
 
 
 def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:

@@ -182,6 +182,7 @@ class JobEvidence:
                 *self.notes,
                 *_lost_stderr(self.job),
                 *given_up(self.directory),
+                *(self.audit.notes if self.audit is not None else ()),
                 *_notes_of(_tracks(tracks.values())),
             ),
             about_job=True,

@@ -31,7 +31,7 @@ from ddpdoctor.model import Severity
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.training_trace_files import segments_of
-from ddpdoctor.ranks.training_trace_reader import read_tracks
+from ddpdoctor.ranks.training_trace_reader import BrokenTraceError, read_tracks
 from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 
 FAMILY = "DDP5"
@@ -97,6 +97,8 @@ class ReplicaAudit:
     """How many steps all ranks have audited and were compared."""
     last: int = 0
     """The number of the last of these steps, from 1."""
+    notes: tuple[str, ...] = ()
+    """Why what the ranks have kept could not be judged, as `facts` found it last."""
     _traces: dict[int, _Trace] = field(default_factory=dict)
     _open: dict[StepKey, dict[int, Compared]] = field(default_factory=dict)
     _parts: dict[int, tuple[int, Digests]] = field(default_factory=dict)  # of a rank, for the step of this number
@@ -151,10 +153,14 @@ class ReplicaAudit:
         self._judging.close()
 
     def facts(self) -> tuple[RankFacts, ...]:
-        """What the ranks have kept of their traces."""
+        """What the ranks have kept of their traces; nothing, and a note, where one of them cannot be read."""
+        self.notes = ()
         try:
             return read_tracks(self.directory)
         except OtherVersionError:
+            return ()
+        except BrokenTraceError as broken:
+            self.notes = (f"the replicas were not judged: {broken.message}",)
             return ()
 
     def judge(self) -> Evidence | None:

@@ -242,3 +242,15 @@ def test_a_rank_alone_has_nobody_to_be_compared_with(ranks: list[TracedRank], tm
     ranks[0].step(0)
     assert audit.look([ranks[0].process]) is None
     assert audit.compared == 0
+
+
+def test_a_trace_that_contradicts_itself_costs_the_comparison_and_not_the_verdict(
+    ranks: list[TracedRank], tmp_path: Path
+) -> None:
+    for rank in ranks:
+        rank.step(0)
+    ranks[0]._writer.write(trace.Table("weights", "torn", ["w", "v"], "0" * 16, [], [[2]]))
+    with closing(ReplicaAudit(tmp_path)) as audit:
+        assert not audit.facts()
+        (note,) = audit.notes
+    assert note.startswith("the replicas were not judged: the training trace of rank 0 contradicts itself (zip()")
