@@ -84,6 +84,15 @@ class Comparison:
             self.relation is Relation.CONDITIONAL and self.condition is not None and tells_ranks_apart(self.condition)
         )
 
+    @property
+    def is_exempted(self) -> bool:
+        """Whether the other's call stands under `rank != N`: then it is clear, of two ranks too, which one left it out."""
+        return (
+            self.relation is Relation.UNCONDITIONAL
+            and self.condition is not None
+            and exempted_rank(self.condition) is not None
+        )
+
 
 def compare(
     one: tuple[Frame, ...],
@@ -238,10 +247,20 @@ def seen_from_minority(
     """
     ahead = (minority[0] in further, majority[0] in further) if further is not None else None
     comparison = compare(stacks[minority[0]], stacks[majority[0]], code, (minority, majority), ahead)
-    if not tied or comparison.relation not in _TOLD_OF_THE_OTHER:
+    if not tied or not _is_told_of_the_other(comparison, minority, majority):
         return minority, majority, comparison
     ahead = ahead and (ahead[1], ahead[0])
     return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code, (majority, minority), ahead)
+
+
+def _is_told_of_the_other(comparison: Comparison, minority: tuple[int, ...], majority: tuple[int, ...]) -> bool:
+    """Of two equal sides, whether it is the other that did something: a call too much, or not under `rank != N` as rank N."""
+    exempted = exempted_rank(comparison.condition) if comparison.condition is not None else None
+    if comparison.relation is Relation.CONDITIONAL:
+        return majority == (exempted,)
+    if comparison.relation is Relation.UNCONDITIONAL and minority == (exempted,):
+        return False
+    return comparison.relation in _TOLD_OF_THE_OTHER
 
 
 def _with_telling_condition(
@@ -421,6 +440,16 @@ def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
     else:
         return ()
     return tuple(rank for rank in ranks if (rank == wanted) is (same is condition.holds))
+
+
+def exempted_rank(condition: Condition) -> int | None:
+    """The rank that alone is not to come below `if rank != N`, or `if not is_main_process`; None under other tests."""
+    one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
+    if condition.branch or (one is None and first is None):
+        return None
+    if one is not None:
+        return whole_number(one["rank"]) if one["how"] == "!=" else None
+    return 0 if first is not None and first["not"] is not None else None
 
 
 def selects_ranks(test: str) -> bool:

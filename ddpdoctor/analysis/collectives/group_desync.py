@@ -227,7 +227,7 @@ def _from_mismatch(
         seq=mismatch.seq,
         minority=minority,
         majority=majority,
-        tied=tied and cause is not Cause.LEFT and not comparison.decides,
+        tied=tied and cause is not Cause.LEFT and not (comparison.decides or comparison.is_exempted),
         issued=mismatch.issued,
         comparison=comparison,
     )

@@ -185,7 +185,7 @@ def _by_their_places(
         cause=cause,
         minority=tuple(by_rank[rank] for rank in minority),
         majority=tuple(by_rank[rank] for rank in majority),
-        tied=votes.tied and cause is not Cause.LEFT and not comparison.decides,
+        tied=votes.tied and cause is not Cause.LEFT and not (comparison.decides or comparison.is_exempted),
         comparison=comparison,
         skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in ways.get(side[0], ())], code)),
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},

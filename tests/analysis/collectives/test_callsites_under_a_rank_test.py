@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.callsites import Relation, compare, tells_ranks_apart
+from ddpdoctor.analysis.collectives.callsites import Relation, compare, seen_from_minority, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition
 from ddpdoctor.messages.collectives import condition_note
@@ -373,3 +373,26 @@ def test_a_continue_counts_where_its_test_parts_these_ranks(
     code = source_of([*one, *other])
     there, here = compare(one, other, code, sides), compare(other, one, code, (sides[1], sides[0]))
     assert (there.relation is Relation.CONDITIONAL, here.relation is Relation.UNCONDITIONAL) == (parted, parted)
+
+
+@pytest.mark.parametrize(
+    ("test", "blamed", "relation"),
+    [
+        ("get_rank() != 0 or full", (0,), Relation.UNCONDITIONAL),
+        ("not is_main_process()", (0,), Relation.UNCONDITIONAL),
+        ("get_rank() == 1", (1,), Relation.CONDITIONAL),
+        ("get_rank() != 5", (1,), Relation.CONDITIONAL),
+    ],
+)
+def test_of_two_ranks_the_one_that_a_test_exempts_left_the_call_out(
+    tmp_path: Path, test: str, blamed: tuple[int, ...], relation: Relation
+) -> None:
+    """As of three ranks, where the majority makes the call under `rank != 0`."""
+    path = tmp_path / "train.py"
+    path.write_text(JOB.format(unconditional="pass").replace("get_rank() == 0", test))
+    stacks = {0: stack(path, (7, "fit")), 1: stack(path, (8, "fit"), (3, "log"))}
+    code = source_of([frame for way in stacks.values() for frame in way])
+
+    for sides in (((0,), (1,)), ((1,), (0,))):
+        minority, _, found = seen_from_minority(*sides, stacks, code, tied=True)
+        assert (minority, found.relation) == (blamed, relation)
