@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -187,13 +188,16 @@ class DeviatingRanks:
         They have left out what the others wait in. Not where only two groups are used, of which either may have its turn first.
         """
         lacking = [one for one in found.operations if one.group is not None and one.absent and not one.without_dump]
+        waits = Counter(rank for one in lacking for rank in one.waiting)
+        awaited = Counter(rank for one in lacking for rank in one.absent)
         for theirs in lacking:
-            few = {*theirs.waiting}
-            left_out = [one for one in lacking if one is not theirs]
-            awaited = {rank for one in left_out for rank in one.absent}
-            beside = awaited == few and all(few.isdisjoint(one.waiting) for one in left_out)
-            if beside and len(left_out) > 1 and 2 * len(few) < len(found.ranks):
-                return FinalWait(Reason.LEFT_OUT, tuple(sorted(few)), tuple(left_out))
+            few = theirs.waiting
+            by_them_alone = sum(awaited[rank] == 1 for rank in theirs.absent)
+            by_others = len(awaited) - by_them_alone == len(few) and all(map(awaited.get, few))
+            beside = by_others and all(waits[rank] == 1 for rank in few)
+            if beside and len(lacking) > 2 and 2 * len(few) < len(found.ranks):
+                left_out = tuple(one for one in lacking if one is not theirs)
+                return FinalWait(Reason.LEFT_OUT, tuple(sorted(few)), left_out)
         return None
 
 
