@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from marshal import dumps, loads
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.recorder import Call, FlightRecord, GroupStatus, ProcessGroup, State
+from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
+from ddpdoctor.ranks.fr_groups import UsedGroup, description_of, groups_of, statuses_of
 from ddpdoctor.ranks.fr_repeats import NUMBERS, Entries
-from ddpdoctor.whole_numbers import whole_number
+from ddpdoctor.whole_numbers import integers
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
 T = TypeVar("T")
 # columns that are kept to be shared: ranks differ little, and a job of thousands must not be kept twice
 SHARED = 1 << 10
 MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
-MAX_RANKS_TEXT = 2_000_000  # the list of 200,000 ranks; a longer one is not of this world
 BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say
 
 MOST_AT_ONCE = 256  # entries that are compared in one go
@@ -43,19 +43,8 @@ _ADDED_LATER = {
     **dict.fromkeys(_TENSORS, ()),
 }
 _PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
-_LIST_OF_NUMBERS = re.compile(r"""["'\[]*[\d, ]*[\]"']*""")  # some writers quote it
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
-_NUMBER = re.compile(r"\d+")
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
-
-
-class _Group(NamedTuple):
-    """What entries and tables say of a group; its number is written as in the table of statuses, None where none is known."""
-
-    backend: str
-    name: str
-    description: str
-    number: str | None
 
 
 def record_of(
@@ -95,19 +84,19 @@ def _parsed(
     kinds, firsts = _kinds([columns[name] for name in _KIND])
     calls, call_of = _distinct(decoded[first] for first in firsts)
     frames, stacks, stack_of = _stacks(decoded[first]["frames"] for first in firsts)
-    groups: dict[_Group, int] = {}
+    groups: dict[UsedGroup, int] = {}
     parsed = _calls(calls, groups)
     own_calls = [call_of[kind] for kind in kinds]
     states = _states(columns["state"], columns["retired"], calls, own_calls)
     call = _shared(_spread(own_calls, ring))
-    known = _groups(groups, document)
+    known = groups_of(groups, document)
     seq = _shared(_sequence(collective, between, parsed, call))
     return FlightRecord(
         version=document["version"],
         taken_at=taken_at,
         noted_at=_noted_at(decoded) if "retired" in given else None,
         groups=known,
-        statuses=_statuses(document.get("pg_status"), known),
+        statuses=statuses_of(document.get("pg_status"), known),
         calls=parsed,
         frames=frames,
         stacks=stacks,
@@ -116,15 +105,15 @@ def _parsed(
         seq=seq,
         stack=_shared(_spread([stack_of[kind] for kind in kinds], ring)),
         state=_with_batches(_shared_states(_spread(states, ring)), known, parsed, call, seq, collective),
-        created_ns=_integers(created),
-        completed_ns=_integers([moment or 0 for moment in completed]) if any(completed) else (),
+        created_ns=integers(created),
+        completed_ns=integers([moment or 0 for moment in completed]) if any(completed) else (),
     )
 
 
 def _noted_at(entries: Iterable[Mapping[str, Any]]) -> float | None:
     """When the recorder wrote these: a watchdog notes the end of a call as it retires it, and the dump that of others."""
     ended = (one["time_discovered_completed_ns"] or 0 for one in entries if not one["retired"])
-    last = max(_integers(ended), default=0)
+    last = max(integers(ended), default=0)
     return last / 1e9 if last else None
 
 
@@ -281,12 +270,12 @@ def _shared(column: tuple[T, ...]) -> tuple[T, ...]:
     return column
 
 
-def _calls(entries: Iterable[Mapping[str, Any]], groups: dict[_Group, int]) -> tuple[Call, ...]:
+def _calls(entries: Iterable[Mapping[str, Any]], groups: dict[UsedGroup, int]) -> tuple[Call, ...]:
     """What these entries called, and in `groups` the position of each group that they name."""
     written = []
     for entry in entries:
         backend, operation = _named(entry["profiling_name"])
-        group = groups.setdefault(_Group(backend, *_group_name(entry), str(entry["pg_id"])), len(groups))
+        group = groups.setdefault(UsedGroup(backend, *_group_name(entry), str(entry["pg_id"])), len(groups))
         written.append((group, operation, *map(entry.__getitem__, ("is_p2p", "timeout_ms", *_TENSORS))))
     return _calls_in(dumps(written, MARSHAL_VERSION))
 
@@ -330,30 +319,19 @@ def _named(profiling_name: str) -> tuple[str, str]:
 
 def _group_name(entry: Mapping[str, Any]) -> tuple[str, str]:
     name, description = entry["process_group"]
-    return str(name or entry["pg_id"]), _description(description)
-
-
-def _description(told: object) -> str:
-    return "" if told == "undefined" else str(told)
+    return str(name or entry["pg_id"]), description_of(description)
 
 
 def _sizes(tensors: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(_integers(tensor) for tensor in tensors)
-
-
-def _integers(values: Iterable[Any]) -> tuple[int, ...]:
-    column = tuple(values)
-    if not set(map(type, column)) <= {int}:
-        raise TypeError("a number was expected")
-    return column
+    return tuple(integers(tensor) for tensor in tensors)
 
 
 def _sequence(
     collective: Sequence[Any], between: Sequence[Any], parsed: Sequence[Call], column: Sequence[int]
 ) -> tuple[int, ...]:
     if not any(call.point_to_point for call in parsed):
-        return _integers(collective)
-    return _integers(
+        return integers(collective)
+    return integers(
         p2p if parsed[number].point_to_point else seq
         for seq, p2p, number in zip(collective, between, column, strict=True)
     )
@@ -434,113 +412,3 @@ def _counts(group: ProcessGroup, kind: tuple[int, bool], keys: Iterable[tuple[in
 @lru_cache(maxsize=SHARED)
 def _shared_states(column: tuple[State, ...]) -> tuple[State, ...]:
     return column
-
-
-def _groups(groups: Mapping[_Group, int], document: Mapping[str, Any]) -> tuple[ProcessGroup, ...]:
-    """The groups that were used, in order of their first calls, then the others that the dump's own tables list.
-
-    Of groups with one name the tables describe the one that was used last: a program destroyed the others.
-    """
-    config, status = document.get("pg_config", {}), document.get("pg_status", {})
-    config = config if isinstance(config, Mapping) else {}
-    used = {group.name: group.number for group in groups}
-    numbers = _numbered(config, status, used)
-    backend = next((group.backend for group in groups), "")
-    unused = [
-        _Group(backend, name, _description(one.get("desc", "")), numbers.get(name))
-        for name, one in config.items()
-        if name and isinstance(name, str) and isinstance(one, Mapping) and name not in used
-    ]
-    return tuple(
-        _group(
-            group.backend,
-            group.name,
-            group.description,
-            _number(group.number),
-            _members(config.get(group.name)) if group.number == used.get(group.name, group.number) else None,
-            _counted(status, group.number, "last_enqueued_collective"),
-            _counted(status, group.number, "last_completed_collective"),
-        )
-        for group in (*groups, *unused)
-    )
-
-
-def _statuses(status: object, groups: Sequence[ProcessGroup]) -> tuple[GroupStatus, ...]:
-    """The rows of the table of statuses that are of none of the groups with a known number, where a group has none."""
-    known = {group.number for group in groups}
-    if None not in known or not isinstance(status, Mapping):
-        return ()
-    return tuple(
-        GroupStatus(
-            number=number,
-            last_enqueued=_counted(status, row, "last_enqueued_collective"),
-            last_completed=_counted(status, row, "last_completed_collective"),
-        )
-        for row in status
-        if isinstance(row, str) and (number := whole_number(row)) is not None and number not in known
-    )
-
-
-@lru_cache(maxsize=SHARED)
-def _group(
-    backend: str,
-    name: str,
-    description: str,
-    number: int | None,
-    ranks: tuple[int, ...] | None,
-    last_enqueued: int | None,
-    last_completed: int | None,
-) -> ProcessGroup:
-    """One object for all ranks of a group that have come as far."""
-    return ProcessGroup(
-        backend=backend,
-        name=name,
-        description=description,
-        number=number,
-        ranks=ranks,
-        last_enqueued=last_enqueued,
-        last_completed=last_completed,
-    )
-
-
-def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str | None]) -> dict[str, str]:
-    """The number of each group of this rank in the table of statuses, which knows no names: both are in order of creation."""
-    names = sorted((name for name in config if isinstance(name, str) and _whole(name) is not None), key=int)
-    rows = status if isinstance(status, Mapping) else ()
-    numbers = sorted(number for row in rows if (number := _whole(row)) is not None)
-    found = dict(zip(names, map(str, numbers), strict=False))
-    if len(names) != len(numbers) or not used.items() <= found.items():
-        return {}
-    return found
-
-
-def _number(group: str | None) -> int | None:
-    return whole_number(group) if group is not None else None
-
-
-def _members(told: object) -> tuple[int, ...] | None:
-    ranks = told.get("ranks") if isinstance(told, Mapping) else None
-    if isinstance(ranks, str):
-        return _listed(ranks) if len(ranks) <= MAX_RANKS_TEXT else None
-    return _integers(ranks) or None if isinstance(ranks, list | tuple) else None
-
-
-@lru_cache(maxsize=SHARED)
-def _listed(text: str) -> tuple[int, ...] | None:
-    """The ranks in `[0, 1, 2]`: every rank of a job writes the same text, so that reading it costs the square of their number."""
-    ranks = [whole_number(number) for number in _NUMBER.findall(text)] if _LIST_OF_NUMBERS.fullmatch(text) else []
-    known = tuple(rank for rank in ranks if rank is not None)
-    return known if known and len(known) == len(ranks) else None
-
-
-def _counted(status: object, group: str | None, key: str) -> int | None:
-    told = status.get(group) if isinstance(status, Mapping) else None
-    value = told.get(key) if isinstance(told, Mapping) else None
-    return _whole(value)
-
-
-def _whole(value: object) -> int | None:
-    """The number that a writer gave as such or as a text; None where it is none that fits into 64 bits."""
-    if isinstance(value, str):
-        return whole_number(value)
-    return value if isinstance(value, int) and 0 <= value < 1 << 63 else None
