@@ -207,11 +207,8 @@ class ProgramComparison:
         kind = self.kind(rank, name, point_to_point=True)
         if kind is None:
             return False
-        ends: Counter[frozenset[tuple[str, int | None, int | None]]] = Counter()
         like = islice(self._nearest(rank, self._with_part(self._program(rank).part)), MOST_COMPARED)
-        for other in like:
-            if self._program(other).place(kind, number) is not None:
-                ends[self._ends_of(other, kind, number)] += 1
+        ends = Counter(found for other in like if (found := self._ends_of(other, kind, number)))
         ((theirs, times), *others) = ends.most_common() or [(frozenset(), 0)]
         own = self._ends_of(rank, kind, number)
         replaced = {op for op, _, _ in own - theirs} == {op for op, _, _ in theirs - own} == {mine.op}

@@ -79,3 +79,27 @@ def test_a_transfer_with_both_sides_does_not_stand_where_one_side_left_another_o
     finding, *_ = diagnose(flights(*(of_two_stages(rank, odd=1) for rank in range(WORLD)))).findings
     assert (finding.code, finding.ranks) == ("DDP313", (1,))
     assert finding.message.startswith("rank 5 waits in recv from rank 1, which did not send")
+
+
+def of_a_pipeline(rank: int, wrong: int) -> FlightRecord:
+    """Active entries of four pipelines of three stages: the first one receives from the second, rank `wrong` from the third."""
+    stage, line = divmod(rank, 4)
+    members = (line, line + 4, line + 8)
+    half = Did(
+        "recv" if stage == 0 else "send", peers=(2 if rank == wrong else 1, 0), group=f"pp{line}", members=members
+    )
+    made = [] if stage == 2 else [waits(half) if wrong in members else half]
+    found = record([*made, waits(Did("all_reduce"))], world=12, waited=500.0, lost=2)
+    seq = tuple(1 for _ in found.seq)
+    groups = (
+        replace(group, description="PIPELINE", last_enqueued=1, last_completed=0 if wrong in members else 1)
+        if group.name.startswith("pp")
+        else replace(group, last_enqueued=1, last_completed=0)
+        for group in found.groups
+    )
+    return replace(found, seq=seq, groups=tuple(groups))
+
+
+def test_a_rank_that_names_another_partner_in_a_batch_is_named_by_dumps_of_active_entries() -> None:
+    finding, *_ = diagnose(flights(*(of_a_pipeline(rank, wrong=1) for rank in range(12)))).findings
+    assert (finding.code, finding.ranks) == ("DDP313", (1,))
