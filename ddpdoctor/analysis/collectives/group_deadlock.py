@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from operator import attrgetter
@@ -33,12 +33,14 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     """The cycles among the ranks' oldest unfinished calls; where all waits are known, the one that they end in."""
     if graph is not None and (graph.reason is not Reason.CYCLE or graph.begins_with_point_to_point):
         return Deadlocks(())
+    if _moves(issued for group in timeline.groups for issued in group.open.values()):
+        return Deadlocks(())
     within = {*graph.ranks} if graph is not None else {*timeline.ranks}
     cycle = {rank: issued for rank, issued in _cycle(timeline).items() if rank in within}
     found = [cycle] if cycle else [*_inverted(_busy(timeline, within))]
     if not found and graph is not None and graph.deviating:
         found = [dict(graph.meanwhile)]
-    found = [waits for waits in found if not _moves(waits)]
+    found = [waits for waits in found if not _moves(waits.values())]
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
     parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}
     if graph is None:
@@ -55,9 +57,9 @@ def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:
     return replace(deadlock, sides=Vote(sides=(others, minority), tied=False, minority=minority))
 
 
-def _moves(waits: Mapping[int, IssuedCall]) -> bool:
-    """Whether these calls are as young as those of a healthy job at any moment."""
-    ages = [issued.seconds for issued in waits.values() if issued.seconds is not None]
+def _moves(waits: Iterable[IssuedCall]) -> bool:
+    """Whether these calls are as young as those of a healthy job at any moment, as far as dumps tell."""
+    ages = [issued.seconds for issued in waits if issued.seconds is not None]
     return bool(ages) and max(ages) < MOVING_SECONDS
 
 

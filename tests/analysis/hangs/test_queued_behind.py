@@ -20,3 +20,12 @@ def dump(rank: int) -> FlightRecord:
 def test_two_groups_in_opposite_order_are_the_cause_and_no_send_behind_them() -> None:
     (finding,) = diagnose(flights(*map(dump, range(WORLD)))).findings
     assert (finding.code, finding.ranks) == ("DDP312", (0, 1, 2, 3))
+
+
+def test_ranks_of_unknown_age_are_no_deadlock_where_all_other_calls_are_young() -> None:
+    """The clock of a host may be behind that of the files: then nothing tells how old its calls are."""
+    pair = Did("all_reduce", line=70, group="dp", members=(0, 1))
+    made = [[STEP, pair, *map(waits, calls)] for calls in ([STEP, pair], [pair, STEP])]
+    behind = [record(calls, world=WORLD, waited=None) for calls in made]
+    others = [record([STEP, waits(STEP)], world=WORLD, waited=0.4)] * 2
+    assert not diagnose(flights(*behind, *others)).findings
