@@ -33,9 +33,6 @@ FIVE = pytest.param("five", id="5", marks=pytest.mark.matrix)
 BOTH = pytest.mark.parametrize("hosts", [pytest.param("three", id="3"), FIVE], indirect=True)
 LONGER = pytest.mark.parametrize("hosts", [pytest.param("three", id="3", marks=pytest.mark.slow), FIVE], indirect=True)
 RARE = pytest.mark.parametrize("hosts", [pytest.param("three", id="3", marks=pytest.mark.matrix), FIVE], indirect=True)
-SLOW_BOTH = pytest.mark.parametrize(
-    "hosts", [pytest.param(name, id=name, marks=pytest.mark.slow) for name in ("three", "five")], indirect=True
-)
 
 
 def why_not() -> str:

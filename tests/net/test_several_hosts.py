@@ -15,7 +15,6 @@ from tests.net.namespaces import (
     LONGER,
     PORT,
     RARE,
-    SLOW_BOTH,
     Hosts,
     Said,
     culprits,
@@ -163,7 +162,7 @@ def test_a_firewall_that_resets_what_is_not_for_the_master_port(hosts: Hosts) ->
     assert "refused" in said[0].report["findings"][0]["message"]
 
 
-@SLOW_BOTH
+@LONGER
 def test_a_link_of_100_mbit(hosts: Hosts) -> None:
     hosts.narrow(2)
     said = hosts.net()
