@@ -221,9 +221,7 @@ def nearest_name(word: str) -> str:
     family = word.upper()[:4]
     codes = [rule.code for rule in all_rules() if len(word) > len(family) and rule.code.startswith(family)]
     names = [rule.name for rule in all_rules()]
-    near = difflib.get_close_matches(word.upper(), codes, n=1) or difflib.get_close_matches(
-        word.lower(), names, n=1, cutoff=0.5
-    )
+    near = difflib.get_close_matches(word.upper(), codes, n=1) or difflib.get_close_matches(word.lower(), names, n=1)
     return near[0] if near else ""
 
 

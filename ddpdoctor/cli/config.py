@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
 from ddpdoctor.cli.options import ListFormat
-from ddpdoctor.errors import UsageError
+from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.quoting import quoted
 from ddpdoctor.source.pyproject import TABLE
 
@@ -36,7 +36,8 @@ def config(
     """Show the value of each option, and where it comes from: a variable, pyproject.toml, or the default.
 
     What stands on the command line comes first, then DDPDOCTOR_COMMAND_OPTION, DDPDOCTOR_OPTION, [tool.ddpdoctor.COMMAND] and
-    [tool.ddpdoctor] in the nearest pyproject.toml.
+    [tool.ddpdoctor] in the nearest pyproject.toml. A value that its command refuses is shown with the reason; the exit code is
+    then 2.
     """
     from ddpdoctor.cli import COMMANDS
 
@@ -50,17 +51,28 @@ def config(
         rows = [row for row in rows if row["source"] != "default"]
     if format_ is ListFormat.JSON:
         output.show(json.dumps(rows, indent=2) + "\n")
-        return
+    else:
+        _show(rows)
+    if any(row["error"] for row in rows):
+        raise typer.Exit(UsageError.exit_code)
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
     for file in project_file.strangers_here():
         output.show(f"{quoted(project_file.passed_over(file))}\n")
     if not rows:
         output.show("every option has its default: `ddpdoctor config COMMAND` lists them\n")
         return
-    widest = {key: max(len(str(row[key])) for row in rows) for key in ("command", "option", "value")}
-    for row in rows:
-        cells = (f"{row[key]!s:<{widest[key]}}" for key in ("command", "option", "value"))
+    cells = [(row["command"], row["option"], _as_text(row["value"])) for row in rows]
+    widest = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row, line in zip(rows, cells, strict=True):
+        padded = (f"{cell:<{width}}" for cell, width in zip(line, widest, strict=True))
         error = f"  error: {row['error']}" if row["error"] else ""
-        output.show("  ".join((*cells, row["source"])) + f"{error}\n")
+        output.show("  ".join((*padded, row["source"])) + f"{error}\n")
+
+
+def _as_text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _all(commands: tuple[str, ...]) -> Group:
@@ -85,22 +97,25 @@ def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any
         error = None
         if variable is not None:
             value, source = os.environ[variable], variable
-            error = _error(command, option)
+            error = _error(command, option, None)
         elif option.name in in_file and found is not None:
             own = name.removeprefix("--") in found.table.get(command.name, {})
             table = f"{TABLE}.{command.name}" if own else TABLE
             value, source = in_file[option.name], f"[{table}] in {found.path}"
+            error = _error(command, option, value)
         else:
             value, source = option.default, "default"
         shown = value.value if isinstance(value, Enum) else value
         yield {"command": command.name, "option": name, "value": shown, "source": source, "error": error}
 
 
-def _error(command: Command, option: Parameter) -> str | None:
-    """Why the option does not take the value of its variable, in the words with which the command refuses it; else None."""
+def _error(command: Command, option: Parameter, value: object) -> str | None:
+    """Why the command refuses this value of the option, or that of its variable where it is None; None where it takes it."""
     context = typer.Context(command)  # type: ignore[arg-type] # click's own, from wherever this typer has click
     try:
-        option.process_value(context, option.value_from_envvar(context))
+        option.process_value(context, option.value_from_envvar(context) if value is None else value)
     except typer.ClickException as error:
         return str(error.format_message())
+    except DdpdoctorError as error:
+        return f"{error.message}: {error.hint}" if error.hint else error.message
     return None

@@ -43,6 +43,13 @@ class FailOn(typer.Choice):
     FAIL = "fail"
 
 
+def _codes(given: list[str] | None) -> list[str]:
+    """The codes and families that an option names; click calls it for every value, also of a variable or a project file."""
+    from ddpdoctor.cli.rule_selection import parse_codes  # the catalogue is imported when it is used
+
+    return [*parse_codes(given or ())]
+
+
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the report.")]
 OutputOption = Annotated[
     Optional[Path],  # noqa: UP045 - a default of None on Python 3.10
@@ -50,11 +57,21 @@ OutputOption = Annotated[
 ]
 SelectOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--select", metavar="CODE", help="Only these codes or families (DDP3); repeat or separate by commas."),
+    typer.Option(
+        "--select",
+        metavar="CODE",
+        callback=_codes,
+        help="Only these codes or families (DDP3); repeat or separate by commas.",
+    ),
 ]
 IgnoreOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--ignore", metavar="CODE", help="Not these codes or families; repeat or separate by commas."),
+    typer.Option(
+        "--ignore",
+        metavar="CODE",
+        callback=_codes,
+        help="Not these codes or families; repeat or separate by commas.",
+    ),
 ]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.")]
 CaseOption = Annotated[
@@ -136,8 +153,6 @@ def _report_options(
     case: CaseOption = None,
     verbose: VerboseOption = False,
 ) -> ReportOptions:
-    from ddpdoctor.cli.rule_selection import parse_codes  # the catalogue is imported when it is used
-
     if output is not None and output.is_dir():
         raise UsageError(f"--output {output} is a directory", hint=f"name a file: `--output {output / 'report'}`")
     if case is not None and case.suffix != ".json" and case.is_file():
@@ -145,8 +160,8 @@ def _report_options(
     return ReportOptions(
         format=format_,
         output=output,
-        select=parse_codes(select or ()),
-        ignore=parse_codes(ignore or ()),
+        select=tuple(select or ()),
+        ignore=tuple(ignore or ()),
         fail_on=Severity(fail_on.value),
         case=case,
         verbose=verbose,

@@ -114,11 +114,42 @@ def test_a_variable_with_a_value_that_the_option_does_not_take_is_shown_with_the
 ) -> None:
     monkeypatch.setenv("DDPDOCTOR_WATCH_STALL_AFTER", "soon")
     monkeypatch.setenv("DDPDOCTOR_WATCH_IGNORE", "DDP209")
-    assert cli.run(["config", "watch"]) == 0
+    assert cli.run(["config", "watch"]) == 2
     lines = {line.split()[1]: line for line in capfd.readouterr().out.splitlines()}
     refused = "DDPDOCTOR_WATCH_STALL_AFTER  error: Invalid value for '--stall-after': 'soon' is not a valid float"
     assert refused in lines["--stall-after"]
     assert "error" not in lines["--ignore"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "error"),
+    [
+        ("DDPDOCTOR_IGNORE", "DDP305,DDP399", "'DDP399' is not a code or name of a finding: did you mean DDP319? "),
+        (
+            "DDPDOCTOR_ENV_SELECT",
+            "rank-rasied",
+            "'rank-rasied' is not a code or name of a finding: did you mean rank-raised? ",
+        ),
+    ],
+)
+def test_a_code_that_no_finding_has_is_an_error_with_the_nearest_one(
+    variable: str, value: str, error: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDPDOCTOR_SELECT", "ddp1,rank-raised")
+    monkeypatch.setenv(variable, value)
+    assert cli.run(["config", "env"]) == 2
+    (line,) = (line for line in capfd.readouterr().out.splitlines() if "error" in line)
+    assert f"{variable}  error: {error}`ddpdoctor checks` lists them all" in line
+    assert cli.run(["config", "explain"]) == 0
+
+
+def test_a_wrong_code_in_the_file_of_the_project_is_an_error_too(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.write_text('[tool.ddpdoctor]\nignore = ["DDP305", "DDP399"]\n')
+    assert cli.run(["config", "env"]) == 2
+    shown = capfd.readouterr().out
+    assert f"--ignore    DDP305,DDP399  [tool.ddpdoctor] in {project}  error: 'DDP399' is not a code" in shown
 
 
 def test_nothing_set_is_said(
