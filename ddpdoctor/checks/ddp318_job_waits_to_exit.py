@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from ddpdoctor.analysis.hangs.last_ranks import LastRanks
-from ddpdoctor.analysis.hangs.rank_activity import OWN_END, Activities, RankActivity
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.hangs.thread_activity import OWN_END
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.analysis.hangs.rank_activity import MOVED_BYTES
+from ddpdoctor.analysis.hangs.movement import MOVED_BYTES
 from ddpdoctor.evidence.frames import Frame, is_users, runs_users_code
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.host.system_calls import read_or_nothing

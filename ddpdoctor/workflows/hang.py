@@ -12,9 +12,9 @@ import psutil
 
 from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.stack_desync import StackDesync, innermost_counter
-from ddpdoctor.analysis.hangs.rank_activity import NEVER_HEALTHY, Activities
+from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
-from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.hangs.stack_patterns import NEVER_HEALTHY, Activity
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import is_users

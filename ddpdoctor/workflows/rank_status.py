@@ -20,9 +20,8 @@ from statistics import median
 import psutil
 
 from ddpdoctor.agent.inside.schema.call_ring import NO_SEQ, Batch, Collective, Forward, PointToPoint
-from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
 from ddpdoctor.analysis.hangs.ranks_to_look_at import PROCESS_STATES, QUIET_SECONDS
-from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
+from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, Activity, told_by_stack
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.rank_status import RankStatus

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.agent.inside.recorder_socket import CALLS
-from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
-from ddpdoctor.analysis.hangs.stack_patterns import told_by_stack
+from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, told_by_stack
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, RankFacts

@@ -20,8 +20,9 @@ from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.stack_sides import one_side_and_all_others, sides_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, RankActivity
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, NEW_GROUP, POINT_TO_POINT, Activity
+from ddpdoctor.analysis.hangs.users_line import UNKNOWN_CALL
 from ddpdoctor.analysis.majority import vote, vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, program_frames

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.hangs.rank_activity import IDLE_SHARE, RankActivity, moves_data
+from ddpdoctor.analysis.hangs.movement import moves_data
+from ddpdoctor.analysis.hangs.rank_activity import IDLE_SHARE, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.process import ChildKind, ProcessState
 

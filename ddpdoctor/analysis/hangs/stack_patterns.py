@@ -37,6 +37,9 @@ class Activity(Enum):
     UNKNOWN = "waits for something that its stack does not tell"
 
 
+WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.DEVICE, Activity.RENDEZVOUS})
+NEVER_HEALTHY = frozenset({Activity.STOPPED, Activity.HUMAN})
+
 _TORCH = "/torch/"
 _C10D = "/torch/distributed/distributed_c10d"
 _DDP = "/torch/nn/parallel/distributed"
