@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives import error_desync
-from ddpdoctor.analysis.collectives.callsites import Relation, spoken, tells_ranks_apart
+from ddpdoctor.analysis.collectives.callsites import Relation
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
 from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
+from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations, unequal_iterations
@@ -27,6 +28,7 @@ from ddpdoctor.messages import first_deviations, framework_requests, loop_depart
 from ddpdoctor.messages import unequal_iterations as iterations_messages
 from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, names_with_shapes, unplaced, verb, witnesses
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -195,7 +197,7 @@ def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) ->
         return witnesses(desync.issued, everyone, minority=desync.minority)
     if comparison.relation is Relation.UNCONDITIONAL and not any(rank in desync.issued for rank in desync.minority):
         condition, frame = comparison.condition, comparison.frame
-        note = spoken(condition, frame.file) if condition is not None and frame is not None else ""
+        note = condition_text(condition, frame.file) if condition is not None and frame is not None else ""
         return witnesses(desync.issued, everyone, minority=desync.majority, minority_note=note)
     return witnesses(desync.issued, everyone, minority=desync.minority, minority_note=condition_note(comparison))
 
@@ -216,7 +218,7 @@ def _by_turns(desync: Desync, iterations: UnequalIterations, everyone: Sequence[
 
 def _by_forwards(forked: ForkedForward) -> Finding:
     others = group_ranks(forked.others)
-    test = spoken(forked.condition, forked.frame.file)
+    test = condition_text(forked.condition, forked.frame.file)
     return RULE.finding(
         f"{group_ranks(forked.ranks)} called forward {forked.number} {test} where {others} "
         f"{verb(forked.others, 'was', 'were')} elsewhere; its collectives were paired with those of other forwards",
@@ -300,7 +302,7 @@ def _group(operation: Operation) -> str:
 def _by_ends(ended: EndedPeers, condition: Condition, frame: Frame) -> Finding:
     """Ranks that wait under a test of the rank, when all others have come to the end of the program without that call."""
     ranks, others = [one.rank for one in ended.waiting], ended.ended
-    test = spoken(condition, frame.file)
+    test = condition_text(condition, frame.file)
     return RULE.finding(
         f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {ended.operations} that {group_ranks(others)} never "
         f"{verb(others, 'calls', 'call')}: {verb(others, 'it', 'they')} ended with exit code 0",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
-from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
+from ddpdoctor.analysis.collectives.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
 from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects, met_behind_its_loop
+from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
@@ -23,6 +24,7 @@ from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -399,7 +401,8 @@ def _or_called_alone(desync: Desync, code: SourceCode | None) -> Iterator[str]:
         condition, frame = found
         yield (
             f"or {group_ranks(desync.minority)} did not leave it early, and alone made {names(desync.issued, desync.minority)}, "
-            f"{spoken(condition, frame.file)} (DDP305); the numbers of turns decide: print them before this call on every rank"
+            f"{condition_text(condition, frame.file)} (DDP305); "
+            "the numbers of turns decide: print them before this call on every rank"
         )
 
 

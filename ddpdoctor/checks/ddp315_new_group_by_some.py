@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.callsites import rank_test, spoken
+from ddpdoctor.analysis.collectives.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -13,6 +13,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.collectives import condition_note, verb, witnesses
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -79,7 +80,7 @@ def _by_calls(calls: PerRank[CollectiveCalls], timeline: Timeline | None, code: 
 def _test(group: NewGroup, code: SourceCode | None) -> str | None:
     """The test of the rank above this call, in words."""
     found = rank_test((group.place,), code) if group.place is not None else None
-    return spoken(found[0], found[1].file) if found is not None else None
+    return condition_text(found[0], found[1].file) if found is not None else None
 
 
 def _where(

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import compare, rank_test, spoken
+from ddpdoctor.analysis.collectives.callsites import compare
+from ddpdoctor.analysis.collectives.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips, turns_cut_short
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
@@ -25,6 +26,7 @@ from ddpdoctor.messages import loop_departures, rank_values
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, verb, witnesses
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -262,7 +264,9 @@ def _by_counts(skew: IterationSkew, timeline: Timeline | None, code: SourceCode 
 def _backwards_by_rank(code: SourceCode | None) -> Iterator[Where]:
     """The backwards that not every rank makes: without one, a forward has no reduction."""
     for asked in rank_requests(code, "backward"):
-        yield Where.at(asked.frame, rank=None, note=f"the backward, {spoken(asked.condition, asked.frame.file)}")
+        yield Where.at(
+            asked.frame, rank=None, note=f"the backward, {condition_text(asked.condition, asked.frame.file)}"
+        )
 
 
 def _said_of_counts(skew: IterationSkew) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.framework_requests import exits_with_an_error, line_of
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
-from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, spoken, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, error_text, unique_ranks, who
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError
 from ddpdoctor.evidence.run import CommandRun
@@ -101,14 +101,14 @@ def check(
     assert first.error is not None
     ranks = unique_ranks(same)
     yield RULE.finding(
-        f"{who(same)} raised {spoken(first.error)}",
+        f"{who(same)} raised {error_text(first.error)}",
         ranks=ranks,
         where=[where for failure in same for where in failure.where("raised here")],
         details=[
             *_asserted(first, failures),
             *([NO_PLACE] if all(failure.place is None for failure in same) and failures.log is not None else []),
             *(
-                f"later {failure.who} raised {spoken(failure.error)}"
+                f"later {failure.who} raised {error_text(failure.error)}"
                 for failure in later[:SHOWN_OTHERS]
                 if failure.error
             ),

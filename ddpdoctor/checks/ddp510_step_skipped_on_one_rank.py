@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from typing_extensions import assert_never
 
-from ddpdoctor.analysis.collectives.callsites import rank_test, spoken
+from ddpdoctor.analysis.collectives.conditions_above import rank_test
 from ddpdoctor.analysis.replicas.divergence import Divergences, SkipCause, StepSkipped
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
@@ -53,7 +54,7 @@ def _note(found: StepSkipped, code: SourceCode | None) -> str:
     """What the lines are: the next step of the ranks that skipped one, or else the step that only the others make."""
     others_alone = bool(found.lines) and {*found.lines}.isdisjoint(found.ranks)
     test = rank_test(tuple(dict.fromkeys(found.lines.values())), code)
-    under = f", {spoken(test[0], test[1].file)}" if test is not None else ""
+    under = f", {condition_text(test[0], test[1].file)}" if test is not None else ""
     return f"{'the' if others_alone else 'the next'} optimizer step{under}"
 
 

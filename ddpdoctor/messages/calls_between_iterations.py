@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.collectives.callsites import condition_over, rank_test, spoken
+from ddpdoctor.analysis.collectives.conditions_above import condition_over, rank_test
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where
 
 
@@ -16,7 +17,9 @@ def called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, c
     assert place is not None
     stack = above_call(rank, call, timeline) or (place,)
     condition = rank_test(stack, code) or condition_over(stack, code)
-    note = f"{call.op} #{call.seq}" + (f", {spoken(condition[0], condition[1].file)}" if condition is not None else "")
+    note = f"{call.op} #{call.seq}" + (
+        f", {condition_text(condition[0], condition[1].file)}" if condition is not None else ""
+    )
     return Where.at(place, rank=rank, note=note)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, spoken
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.matching import shape
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where, group_ranks
 
 FROM_TWO_THREADS = "two threads of a rank call collectives of this group, so their order is nondeterministic"
@@ -89,7 +90,7 @@ def condition_note(comparison: Comparison) -> str:
     """`inside `if rank == 0` (train.py:85)`, or that the others are; nothing where no condition tells the ranks apart."""
     if comparison.condition is None or comparison.frame is None:
         return ""
-    note = spoken(comparison.condition, comparison.frame.file)
+    note = condition_text(comparison.condition, comparison.frame.file)
     return f"the others are {note}" if comparison.relation is Relation.UNCONDITIONAL else note
 
 

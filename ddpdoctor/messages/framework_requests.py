@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.callsites import spoken
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where
 
 SHOWN_CHARACTERS = 80
@@ -17,6 +17,6 @@ def where(asked: RankRequest | None, ranks: Sequence[int]) -> Iterator[Where]:
         assert asked is not None
         text = asked.request.text
         shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
-        why = "depends on the rank" if asked.condition.asks else spoken(asked.condition, asked.request.file)
+        why = "depends on the rank" if asked.condition.asks else condition_text(asked.condition, asked.request.file)
         note = f"`{shown}` {why}"
         yield Where.at(asked.frame, rank=rank, note=note)

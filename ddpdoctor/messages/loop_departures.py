@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only, ranks_under, selects_ranks
 from ddpdoctor.analysis.collectives.desync import Desync, loops_left
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only, ranks_under, selects_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls

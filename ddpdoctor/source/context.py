@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddpdoctor.analysis.collectives.callsites import selects_ranks, tells_ranks_apart
+from ddpdoctor.analysis.collectives.rank_tests import selects_ranks, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import Branches, CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source

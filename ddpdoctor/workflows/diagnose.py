@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor import case
-from ddpdoctor.analysis.crashes.failures import spoken
+from ddpdoctor.analysis.crashes.failures import error_text
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import users_frame
@@ -128,7 +128,7 @@ def _handled(evidence: Evidence) -> Iterator[str]:
     for error in (log.handled if log is not None else ())[:SHOWN_HANDLED]:
         place = users_frame(error.stack)
         at = f" ({place.file}:{place.line})" if place is not None else ""
-        yield f"this logged exception was caught, and the rank kept running: {spoken(error)}{at}"
+        yield f"this logged exception was caught, and the rank kept running: {error_text(error)}{at}"
 
 
 def _without_lines(evidence: Evidence) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ddpdoctor.analysis.collectives.callsites import ranks_under, spoken
+from ddpdoctor.analysis.collectives.rank_tests import ranks_under
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Jump, RankValue
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.source.context import source_of
 
 JOB = """\
@@ -83,7 +84,7 @@ def test_an_elif_holds_where_its_body_runs(tmp_path: Path) -> None:
     assert code is not None
     (condition,) = code.places[0].conditions
     assert (condition.branch, condition.holds, ranks_under(condition, [0, 1, 2])) == (1, True, (1,))
-    assert spoken(condition, "train.py") == "inside `if rank == 1` (train.py:13)"
+    assert condition_text(condition, "train.py") == "inside `if rank == 1` (train.py:13)"
 
 
 def test_a_test_is_named_with_its_own_line_and_branches_are_compared_by_the_whole_statement(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ddpdoctor.analysis.collectives.callsites import names_a_rank, ranks_under
+from ddpdoctor.analysis.collectives.rank_tests import names_a_rank, ranks_under
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.source import Condition, EarlierCall, SourceCode
 from ddpdoctor.evidence.stacks import Stacks

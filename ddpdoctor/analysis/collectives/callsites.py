@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import PurePath
 
+from ddpdoctor.analysis.collectives.conditions_above import condition_over, rank_test
+from ddpdoctor.analysis.collectives.rank_tests import (
+    Sides,
+    exempted_rank,
+    names_a_rank,
+    parts,
+    selects_ranks,
+    tells_ranks_apart,
+)
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
-from ddpdoctor.whole_numbers import whole_number
-
-Sides = tuple[Sequence[int], Sequence[int]]
-"""The ranks at one place, and those at the other."""
 
 
 class Relation(Enum):
@@ -32,50 +35,24 @@ class Relation(Enum):
 
 
 # it is the other side that did something
-_TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
+_OTHER_DEVIATES = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
-_TELLS_RANKS_APART = re.compile(
-    r"rank|master|main_?process|process_(?:index|zero)|chief|is_(?:main|root|primary|leader|coordinator)|global_zero"
-    r"|should_(?:save|log)$|\bgpu(?:_id|_index)? ?[!=]= ?\d",
-    re.IGNORECASE,
-)
-# frameworks ask for the rank in other tests as well, which all ranks answer alike: is there a rank at all, which group
-_TELLS_THE_FIRST_RANK = re.compile(
-    r"process_zero|main_process|global_zero|rank_zero|should_(?:save|log)\b|\brank(?:\(\))? [!=]= 0$"
-)
-_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
-
-_ALIKE_IN_A_JOB = re.compile(
-    r"^\({0,4}(?:not )?\({0,4}"
-    r"(?:'WORLD_SIZE' (?:not )?in os\.environ|int\(os\.environ(?:\[|\.get\()'WORLD_SIZE'(?:, '?\d'?)?[\])]\)"
-    r"|[\w.]{0,80}(?:is_initialized|is_dist\w{0,40}|is_available|world_?size|\bdistributed|num_(?:processes|gpus|nodes))"
-    r"(?:\([\w., =]{0,80}\))?)(?: (?:[!=]=|[<>]=?|is(?: not)?) (?:\d{1,9}|None|True|False))?\){0,4}$",
-    re.IGNORECASE,
-)
-"""What all ranks of a job answer alike: such a name or a call, or one compared with a constant, and nothing else."""
-
-_ONE_RANK = re.compile(
-    r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
-)
-_JOINS_TESTS = re.compile(r"\b(?:and|or)\b")
-_THE_FIRST = re.compile(
-    r"(?P<not>\bnot [\w.]{0,80})?\b(?:is_(?:local_|world_|global_)?(?:main_process|process_zero|zero|primary|master|main)"
-    r"|is_global_zero|master_process|main_process)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The relation, with the condition or the loop that it is about where the source tells.
-
-    `again` is whether an outer loop leads from behind that loop to before it: then the line in the loop may be of its next turn.
-    """
+    """How one stack relates to another, and what the source shows of it."""
 
     relation: Relation
+    """Where the one stands."""
     condition: Condition | None = None
+    """The condition that the relation is about."""
     loop: Loop | None = None
+    """The loop that the relation is about."""
     frame: Frame | None = None
+    """The frame in that loop, or under that condition."""
     again: bool = False
+    """Whether an outer loop leads from behind that loop to before it: then the line in the loop may be of its next turn."""
 
     @property
     def decides(self) -> bool:
@@ -113,25 +90,44 @@ def compare(
     if further is None:
         may_be = users != (one, other) or _may_share_a_loop(*users, code)
         further = (may_be, may_be)
-    found = _compare(*users, code, (one[-1:], other[-1:]), sides, further)
+    ends = one[-1:], other[-1:]
+    found = _compare(_Pair(one=users[0], other=users[1], code=code, ends=ends, sides=sides, further=further))
     if found.relation in (*_ORDER_ONLY, Relation.SAME) and found.loop is None:
-        return _by_frameworks(one, other, code, sides) or found
+        whole = _Pair(one=one, other=other, code=code, ends=ends, sides=sides, further=(True, True))
+        return _by_frameworks(whole) or found
     return found
 
 
-def _by_frameworks(
-    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None
-) -> Comparison | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """Two stacks, outermost frame first, and what is known of them: the arguments of `compare`."""
+
+    one: tuple[Frame, ...]
+    other: tuple[Frame, ...]
+    code: SourceCode | None
+    ends: tuple[tuple[Frame, ...], tuple[Frame, ...]]
+    """The innermost frames, of frameworks too: a line above them is inside of a call."""
+    sides: Sides | None
+    further: tuple[bool, bool]
+
+    def in_one_function(self, depth: int) -> bool:
+        """Whether both frames at this depth are of one function."""
+        if depth == min(len(self.one), len(self.other)):
+            return False
+        here, there = self.one[depth], self.other[depth]
+        return (here.file, here.function) == (there.file, there.function)
+
+
+def _by_frameworks(pair: _Pair) -> Comparison | None:
     """A test of the rank that stands above one of the calls alone, or the framework's loop that only one of them is in."""
+    one, other, code = pair.one, pair.other, pair.code
     if (only_users(one), only_users(other)) == (one, other):
         return None
     depth = _first_difference(one, other)
-    told = _by_rank_tests(one[depth:], other[depth:], code)
-    if told is not None or depth == min(len(one), len(other)):
-        return told
-    if (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
-        return None
-    found = _in_one_function(one, other, depth, code, (one[-1:], other[-1:]), sides, (True, True))
+    tested = _by_rank_tests(one[depth:], other[depth:], code)
+    if tested is not None or not pair.in_one_function(depth):
+        return tested
+    found = _by_first_difference(pair, depth)
     if found.loop is None and found.relation in (Relation.PAST, Relation.WITHIN):
         inside = other if found.relation is Relation.PAST else one
         found = replace(found, loop=_loop_in(inside[depth + 1 :], code), again=True)
@@ -157,52 +153,36 @@ def _first_difference(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> int:
     return next(differing, min(len(one), len(other)))
 
 
-def _compare(
-    one: tuple[Frame, ...],
-    other: tuple[Frame, ...],
-    code: SourceCode | None,
-    ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
-    sides: Sides | None,
-    further: tuple[bool, bool],
-) -> Comparison:
-    """`compare` by frames of one kind. `ends` are the innermost frames of any kind: a line above them is inside of a call."""
+def _compare(pair: _Pair) -> Comparison:
+    """`compare` by frames of one kind."""
+    one, other = pair.one, pair.other
     if not one or not other:
         return Comparison(Relation.UNKNOWN)
     if one == other:
         return Comparison(Relation.SAME)
     depth = _first_difference(one, other)
-    if depth == min(len(one), len(other)) or (one[depth].file, one[depth].function) != (
-        other[depth].file,
-        other[depth].function,
-    ):
-        return _by_rank_tests(one[depth:], other[depth:], code) or Comparison(Relation.ELSEWHERE)
-    return _in_one_function(one, other, depth, code, ends, sides, further)
+    if not pair.in_one_function(depth):
+        return _by_rank_tests(one[depth:], other[depth:], pair.code) or Comparison(Relation.ELSEWHERE)
+    return _by_first_difference(pair, depth)
 
 
-def _in_one_function(
-    one: tuple[Frame, ...],
-    other: tuple[Frame, ...],
-    depth: int,
-    code: SourceCode | None,
-    ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
-    sides: Sides | None,
-    further: tuple[bool, bool],
-) -> Comparison:
+def _by_first_difference(pair: _Pair, depth: int) -> Comparison:
     """The relation of two lines of one function, which are the first frames that differ."""
+    one, other, code = pair.one, pair.other, pair.code
     here, there = one[depth], other[depth]
-    inside, other_inside = (stack[depth:] != end for stack, end in zip((one, other), ends, strict=True))
+    inside, other_inside = (stack[depth:] != end for stack, end in zip((one, other), pair.ends, strict=True))
     known = _both(here, there, code)
     if known is None:
         return _by_lines(here, there, inside=inside, other_inside=other_inside)
     found = _by_source(*known, here, inside=inside, other_inside=other_inside)
     if found.relation is not Relation.BRANCHES:
         tested = _by_rank_tests(one[depth:], other[depth:], code)
-        found = tested or _by_continue(*known, here, there, sides) or found
+        found = tested or _by_continue(*known, here, there, pair.sides) or found
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
     if found.relation in _ORDER_ONLY and not _continues_between(*known):
-        found = _by_conditions_inside(one[depth + 1 :], other[depth + 1 :], code, further) or found
+        found = _by_conditions_inside(one[depth + 1 :], other[depth + 1 :], code, pair.further) or found
     return _with_telling_condition(found, one[depth:], other[depth:], code)
 
 
@@ -247,20 +227,20 @@ def seen_from_minority(
     """
     ahead = (minority[0] in further, majority[0] in further) if further is not None else None
     comparison = compare(stacks[minority[0]], stacks[majority[0]], code, (minority, majority), ahead)
-    if not tied or not _is_told_of_the_other(comparison, minority, majority):
+    if not tied or not _other_deviates(comparison, minority, majority):
         return minority, majority, comparison
     ahead = ahead and (ahead[1], ahead[0])
     return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code, (majority, minority), ahead)
 
 
-def _is_told_of_the_other(comparison: Comparison, minority: tuple[int, ...], majority: tuple[int, ...]) -> bool:
+def _other_deviates(comparison: Comparison, minority: tuple[int, ...], majority: tuple[int, ...]) -> bool:
     """Of two equal sides, whether it is the other that did something: a call too much, or not under `rank != N` as rank N."""
     exempted = exempted_rank(comparison.condition) if comparison.condition is not None else None
     if comparison.relation is Relation.CONDITIONAL:
         return majority == (exempted,)
     if comparison.relation is Relation.UNCONDITIONAL and minority == (exempted,):
         return False
-    return comparison.relation in _TOLD_OF_THE_OTHER
+    return comparison.relation in _OTHER_DEVIATES
 
 
 def _with_telling_condition(
@@ -272,26 +252,6 @@ def _with_telling_condition(
     under = one if found.relation is Relation.CONDITIONAL else other
     told = rank_test(under, code) or condition_over(under[1:], code)
     return found if told is None else Comparison(found.relation, condition=told[0], frame=told[1])
-
-
-def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The last condition above `frames`, outermost first, and the frame that stands under it.
-
-    Not that of a script's main, nor one that asks whether there is a job of several ranks: all of them answer it alike.
-    """
-    for frame in reversed(frames):
-        place = code.at(frame.file, frame.line) if code is not None else None
-        conditions = [one for one in place.conditions if not _is_the_same_everywhere(one)] if place is not None else []
-        if conditions:
-            return conditions[-1], frame
-    return None
-
-
-def _is_the_same_everywhere(condition: Condition) -> bool:
-    if tells_ranks_apart(condition):
-        return False
-    tests = (test.strip() for test in _JOINS_TESTS.split(condition.test))
-    return all("__name__" in test or _ALIKE_IN_A_JOB.search(test) for test in tests)
 
 
 def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
@@ -348,14 +308,6 @@ def _turned(sides: Sides | None) -> Sides | None:
     return sides and (sides[1], sides[0])
 
 
-def parts(jump: Jump, sides: Sides | None) -> bool:
-    """Whether all ranks of the second side take this jump, and none of the first, where its test selects ranks.
-
-    True where the test selects none, or the sides are not known.
-    """
-    return sides is None or not selects_ranks(jump.test) or lets_pass_only(jump, sides[1], sides[0])
-
-
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:
     """Whether an outer loop leads from behind an inner one to before it: `above` are the frames that both share.
 
@@ -377,106 +329,6 @@ def _before_the_loop(found: Comparison, here: Frame, there: Frame) -> Comparison
     if found.relation is Relation.WITHIN and there.line < loop.line:
         return Comparison(Relation.AHEAD, loop=loop, frame=here)
     return found
-
-
-def rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The first condition above `frames` that tells ranks apart, and the frame that stands under it."""
-    for frame in frames:
-        place = code.at(frame.file, frame.line) if code is not None else None
-        for condition in place.conditions if place is not None else ():
-            if tells_ranks_apart(condition) and (is_users(frame.file) or _TELLS_THE_FIRST_RANK.search(condition.test)):
-                return condition, frame
-    return None
-
-
-def shared_rank_test(programs: Iterable[tuple[Frame, ...]], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The `rank_test` of all these stacks, where it is one condition and one branch of it; none where they differ."""
-    tests = [rank_test(program, code) for program in programs]
-    alike = {(test[0], test[1].file) if test is not None else None for test in tests}
-    return tests[0] if len(alike) == 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Callers:
-    """The ranks that make a call in which some wait, after all others of them ended with exit code 0."""
-
-    agrees: bool
-    """Whether a test above the call says which ranks make it, with those that wait among them, and none that ended."""
-    few: bool
-    """Whether fewer make the call than do not, or as many, under a test: the call is one too many. Counted are those that wait
-    and those that ended, or, where the test agrees, all ranks."""
-
-
-def callers(
-    test: tuple[Condition, Frame] | None, waiting: Collection[int], ended: Collection[int], ranks: Sequence[int]
-) -> Callers:
-    """Which side differs where `ended` ended while `waiting` wait below `test`; `ranks` are all of the group."""
-    through = ranks_under(test[0], ranks) if test is not None else ()
-    agrees = test is not None and set(waiting) <= set(through) and set(ended).isdisjoint(through)
-    call, do_not = (len(through), len(ranks) - len(through)) if agrees else (len(waiting), len(ended))
-    return Callers(agrees=agrees, few=call < do_not or (test is not None and call == do_not))
-
-
-def tells_ranks_apart(condition: Condition) -> bool:
-    """Whether ranks take different branches by what they are, as under `if rank == 0`."""
-    return is_rank_test(condition.test, by_rank=condition.by_rank)
-
-
-def is_rank_test(test: str, *, by_rank: bool) -> bool:
-    """Whether ranks answer this test of the source differently by what they are, as `rank == 0`."""
-    return (by_rank or bool(_TELLS_RANKS_APART.search(test))) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
-
-
-def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
-    """Those of `ranks` in this branch of a test that compares the rank with a number, or asks for the first one.
-
-    A local rank counts as the rank. Empty where the test does neither.
-    """
-    one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
-    if one is not None:
-        wanted, same = whole_number(one["rank"]), one["how"] == "=="
-    elif first is not None:
-        wanted, same = 0, first["not"] is None
-    else:
-        return ()
-    return tuple(rank for rank in ranks if (rank == wanted) is (same is condition.holds))
-
-
-def exempted_rank(condition: Condition) -> int | None:
-    """The rank that alone is not to come below `if rank != N`, or `if not is_main_process`; None under other tests."""
-    one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
-    if condition.branch or (one is None and first is None):
-        return None
-    if one is not None:
-        return whole_number(one["rank"]) if one["how"] == "!=" else None
-    return 0 if first is not None and first["not"] is not None else None
-
-
-def selects_ranks(test: str) -> bool:
-    """Whether a test compares the rank with a number or asks for the first rank, perhaps among others: see `ranks_under`."""
-    return bool(_ONE_RANK.search(test) or _THE_FIRST.search(test))
-
-
-def lets_pass_only(jump: Jump, ranks: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether the test of this statement is one of the rank that all of `ranks` pass, and none of the others."""
-    if not selects_ranks(jump.test):
-        return False
-    return {*ranks_under(jump.condition, sorted({*ranks, *others}))} == {*ranks}
-
-
-def names_a_rank(test: str) -> bool:
-    """Whether that is all that the test asks: `rank == 1`, `not is_main_process()`."""
-    return selects_ranks(test) and not _JOINS_TESTS.search(test)
-
-
-def spoken(condition: Condition, file: str) -> str:
-    """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
-    where = f"({PurePath(file).name}:{condition.line})"
-    if condition.test.startswith(("except", "with ", "@")):
-        return f"inside `{condition.test}` {where}"
-    if condition.asks:
-        return f"with `{condition.test}` {where}"
-    return f"inside `if {condition.test}` {where}" if condition.holds else f"outside `if {condition.test}` {where}"
 
 
 def _both(here: Frame, there: Frame, code: SourceCode | None) -> tuple[CodePlace, CodePlace] | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, is_rank_test
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest
+from ddpdoctor.analysis.collectives.rank_tests import is_rank_test
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall
 from ddpdoctor.evidence.frames import Frame

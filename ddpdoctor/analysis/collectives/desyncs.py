@@ -6,21 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always, made_by_all_before
-from ddpdoctor.analysis.collectives.callsites import (
-    Comparison,
-    Relation,
-    Sides,
-    condition_over,
-    is_rank_test,
-    lets_pass_only,
-    parts,
-)
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
+from ddpdoctor.analysis.collectives.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, is_in, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.group_desync import desyncs_of, of_other_shapes
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import runs_to_its_end, started_next_epoch
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.rank_tests import Sides, is_rank_test, lets_pass_only, parts
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
 from ddpdoctor.evidence import PerRank

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.callsites import ranks_under, tells_ranks_apart
+from ddpdoctor.analysis.collectives.rank_tests import ranks_under, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, Request, SourceCode
 

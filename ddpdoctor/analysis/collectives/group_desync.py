@@ -15,24 +15,15 @@ from ddpdoctor.analysis.collectives.call_order import (
     skipped,
 )
 from ddpdoctor.analysis.collectives.calls_by_pass import a_turn_further, made_by_all_before
-from ddpdoctor.analysis.collectives.callsites import (
-    Comparison,
-    Relation,
-    callers,
-    compare,
-    condition_over,
-    names_a_rank,
-    rank_test,
-    ranks_under,
-    seen_from_minority,
-    shared_rank_test,
-)
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare, seen_from_minority
+from ddpdoctor.analysis.collectives.conditions_above import callers, condition_over, rank_test, shared_rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
 from ddpdoctor.analysis.collectives.final_counts import final_counts
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
+from ddpdoctor.analysis.collectives.rank_tests import names_a_rank, ranks_under
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_constant_period, sequence_offset_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
 from ddpdoctor.analysis.majority import vote

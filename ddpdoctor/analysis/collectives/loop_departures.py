@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only
+from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank

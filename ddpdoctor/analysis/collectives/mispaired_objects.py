@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.collectives.desync import is_in
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, spoken
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, error_text
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Where
@@ -29,7 +29,7 @@ class MispairedObjects:
         """The lines of the errors."""
         for failure in self.failures:
             if failure.error is not None:
-                yield from failure.where(f"raised {spoken(failure.error)}, for what it received is of another call")
+                yield from failure.where(f"raised {error_text(failure.error)}, for what it received is of another call")
 
 
 def derive(timeline: Timeline, failures: Failures) -> MispairedObjects:

@@ -9,14 +9,10 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.branch_divergence import FirstCall, by_branches, by_functions
 from ddpdoctor.analysis.collectives.calls_of_all import calls_of_all, where_ways_part
-from ddpdoctor.analysis.collectives.callsites import (
-    Comparison,
-    Relation,
-    seen_from_minority,
-    tells_ranks_apart,
-)
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, seen_from_minority
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests
+from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.stack_sides import one_side_and_all_others, sides_of
 from ddpdoctor.analysis.collectives.timeline import Timeline

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare, ranks_under
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.rank_tests import ranks_under
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD
 from ddpdoctor.evidence.frames import Frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ddpdoctor.analysis.crashes.failures import spoken
+from ddpdoctor.analysis.crashes.failures import error_text
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import ThreadError, ThreadErrors
@@ -20,7 +20,7 @@ def of_ranks(errors: PerRank[ThreadErrors] | None, ranks: Collection[int]) -> li
 
 def sentences(died: list[tuple[int, ThreadError]]) -> list[str]:
     """`a thread of rank 1 (Thread-1) had died of KeyError: 'beat'`."""
-    return [f"a thread of rank {rank} ({one.thread}) had died of {spoken(one.error)}" for rank, one in died]
+    return [f"a thread of rank {rank} ({one.thread}) had died of {error_text(one.error)}" for rank, one in died]
 
 
 def where(died: list[tuple[int, ThreadError]]) -> list[Where]:

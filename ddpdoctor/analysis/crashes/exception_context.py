@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.desync import Desync
-from ddpdoctor.analysis.crashes.failures import spoken
+from ddpdoctor.analysis.crashes.failures import error_text
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
@@ -41,7 +41,7 @@ def errors_at_the_end(calls: PerRank[CollectiveCalls] | None) -> list[tuple[int,
 
 def sentences(errors: list[tuple[int, Handled]]) -> list[str]:
     """`rank 2 called a collective while it handled IndexError: index out of range in self`."""
-    return [f"rank {rank} called a collective while it handled {spoken(one.error)}" for rank, one in errors]
+    return [f"rank {rank} called a collective while it handled {error_text(one.error)}" for rank, one in errors]
 
 
 def where(errors: list[tuple[int, Handled]]) -> Iterator[Where]:

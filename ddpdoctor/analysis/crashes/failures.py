@@ -214,7 +214,7 @@ def chain(error: RankError | None) -> Iterator[RankError]:
         error = error.cause
 
 
-def spoken(error: RankError) -> str:
+def error_text(error: RankError) -> str:
     """`KeyError: 'label'`: type and the first line of the message."""
     first = error.message.partition("\n")[0].strip()
     return f"{error.type}: {first}" if first else error.type

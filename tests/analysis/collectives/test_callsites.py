@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare, spoken
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.source.context import source_of
 
 JOB = """\
@@ -74,7 +75,7 @@ def test_a_handler_is_a_branch_of_its_own(seen) -> None:
 
     assert found.relation is Relation.CONDITIONAL
     assert found.condition is not None
-    assert spoken(found.condition, "train.py") == "inside `except BadBatch` (train.py:8)"
+    assert condition_text(found.condition, "train.py") == "inside `except BadBatch` (train.py:8)"
 
 
 HELPED = """\
