@@ -7,14 +7,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema import data_records, hardware_records, model_records, step_records, unwrapped_records
 from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.agent.inside.schema.training_trace import VERSION, Joined
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 from ddpdoctor.ranks.agent_files import RankProcess
 
 FIRST_PID = 1000
-STEPPING = trace.Stepping("SGD", None, {"lr": "0.1"}, [], None, trace.NamedDigests([], ""), {})
+STEPPING = step_records.Stepping("SGD", None, {"lr": "0.1"}, [], None, model_records.NamedDigests([], ""), {})
 
 
 class _OneOfMany(Rank):
@@ -34,9 +34,11 @@ class TracedRank:
         self.process = RankProcess(directory=folder, pid=FIRST_PID + number, header=Header(rank=number, world_size=2))
         self._writer.write(Joined(VERSION, number, "node1", "linear", 1))
         self._writer.write(
-            trace.ModelListing([trace.TensorRow("parameter", "w", "float32", [2], [1], requires_grad=True, tied_to="")])
+            model_records.ModelListing(
+                [model_records.TensorRow("parameter", "w", "float32", [2], [1], requires_grad=True, tied_to="")]
+            )
         )
-        self._writer.write(trace.Wrapped(None))
+        self._writer.write(model_records.Wrapped(None))
 
     def step(
         self,
@@ -46,7 +48,7 @@ class TracedRank:
         filler: str = "",
         rate: str = "0.1",
         buffers: dict[str, str] | None = None,
-        parts: tuple[dict[str, trace.Part], dict[str, trace.Part]] = ({}, {}),
+        parts: tuple[dict[str, step_records.Part], dict[str, step_records.Part]] = ({}, {}),
     ) -> None:
         """Write one step that ends with the weights `after`, which all ranks share unless it is given.
 
@@ -56,11 +58,13 @@ class TracedRank:
         keys = f"weights {number}", after or f"weights {number + 1}"
         for phase, key in zip(("weights", "after"), keys, strict=True):
             digest = f"{abs(hash(key)) % 16**16:016x}"
-            self._writer.write(trace.Table(phase, key, ["w"], digest, [trace.Samples(None, "int8", digest[:4])], [[2]]))
+            self._writer.write(
+                model_records.Table(phase, key, ["w"], digest, [model_records.Samples(None, "int8", digest[:4])], [[2]])
+            )
         self._writer.write(
-            trace.Step(
+            step_records.Step(
                 step=number, forwards=number + 1, since=0, beside=0, shadowed=0,
-                backward=trace.Backward(wrapped=1, input=f"input of {self.process.rank}{filler}"),
+                backward=step_records.Backward(wrapped=1, input=f"input of {self.process.rank}{filler}"),
                 position=None, scale=None, stepping=STEPPING._replace(settings={"lr": rate}, parts=parts[0]), gradients=None,
                 buffers=buffers or {},
                 weights=keys[0], after=keys[1], parts=parts[1], random_before={}, random_after={}, bypassed={}, comm_hook=None,
@@ -70,7 +74,9 @@ class TracedRank:
 
     def probe(self, number: int, outputs: str = "a" * 16, again: str = "a" * 16) -> None:
         """Write the probe of a model of one module before step `number`."""
-        self._writer.write(trace.Probe(number, number + 1, "weights", "batch", ["the model"], outputs, again, {}))
+        self._writer.write(
+            hardware_records.Probe(number, number + 1, "weights", "batch", ["the model"], outputs, again, {})
+        )
 
     def leave(self) -> None:
         """A signal handler of the job's has raised an exception in an audit, and the job goes on."""
@@ -78,10 +84,10 @@ class TracedRank:
 
     def average(self, number: int, digest: str, *, called: bool = False) -> None:
         """Write the fingerprint of a model beside the wrapped one after step `number`, and that it was `called` since."""
-        model = trace.UnwrappedModel("ema", "Net", 1, digest)
-        self._writer.write(trace.UnwrappedModels(number + 1, number + 1, 0, 0, "step", [model]))
+        model = unwrapped_records.UnwrappedModel("ema", "Net", 1, digest)
+        self._writer.write(unwrapped_records.UnwrappedModels(number + 1, number + 1, 0, 0, "step", [model]))
         if called:
-            self._writer.write(trace.UnwrappedUse("ema", "forward", number + 2, None))
+            self._writer.write(unwrapped_records.UnwrappedUse("ema", "forward", number + 2, None))
 
     def close(self) -> None:
         """The rank ends without a last record, as after SIGKILL."""
@@ -89,7 +95,7 @@ class TracedRank:
 
     def evaluate(self, step: int) -> None:
         """Write one evaluation before `step`."""
-        self._writer.write(trace.Evaluation(step, 1, 8, "ab", 1, None))
+        self._writer.write(data_records.Evaluation(step, 1, 8, "ab", 1, None))
 
 
 @contextmanager

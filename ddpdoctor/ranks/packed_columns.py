@@ -7,7 +7,7 @@ import zlib
 from array import array
 from collections.abc import Mapping, Sequence
 
-from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema import step_records
 from ddpdoctor.evidence.training_trace import PartMark
 
 MOST_INDEX_BYTES = 1 << 27
@@ -30,12 +30,12 @@ def parities_by_name(names: Sequence[str], joined: str) -> dict[str, int]:
     return {name: int(word, 16) for name, word in words if not word.startswith("-")}
 
 
-def parts_of(parts: Mapping[str, trace.Part]) -> dict[str, tuple[int, str]]:
+def parts_of(parts: Mapping[str, step_records.Part]) -> dict[str, tuple[int, str]]:
     """Holder and fingerprint of each part."""
     return {name: (part.holder, part.digest) for name, part in parts.items()}
 
 
-def marks_of(parts: Mapping[str, trace.Part]) -> dict[str, PartMark]:
+def marks_of(parts: Mapping[str, step_records.Part]) -> dict[str, PartMark]:
     """The marks of those parts whose parity was taken."""
     return {
         name: PartMark(writes=part.writes, parity=int(part.parity, FINGERPRINT_DIGITS), bits=part.bits)

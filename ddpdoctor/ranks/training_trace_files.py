@@ -11,16 +11,25 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema.data_records import Epoch, Evaluation
+from ddpdoctor.agent.inside.schema.hardware_records import Device
+from ddpdoctor.agent.inside.schema.model_records import BufferBroadcasts, ModelListing, Table, Wrapped, WrappedTwice
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
-from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
+from ddpdoctor.agent.inside.schema.step_records import Overflow, Step, UnwaitedWork
+from ddpdoctor.agent.inside.schema.training_trace import SUFFIX, VERSION, Joined, TraceRecord
+from ddpdoctor.agent.inside.schema.unwrapped_records import UnwrappedModels
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.whole_numbers import whole_number
 
 T = TypeVar("T")
 _OPENING = (
-    trace.Joined, trace.ModelListing, trace.Wrapped, trace.BufferBroadcasts, trace.WrappedTwice, trace.Device,
-)  # fmt: skip
+    Joined,
+    ModelListing,
+    Wrapped,
+    BufferBroadcasts,
+    WrappedTwice,
+    Device,
+)
 _KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
 
 
@@ -55,16 +64,15 @@ def read_trace(file: Path) -> tuple[TraceRecord, ...]:
 
 def segments_of(directory: Path, pid: int) -> list[int]:
     """The numbers of the segments that a process has kept of its trace, in order."""
-    return sorted(map(_segment_of, directory.glob(f"{pid}.*{trace.SUFFIX}")))
+    return sorted(map(_segment_of, directory.glob(f"{pid}.*{SUFFIX}")))
 
 
 def second_wraps(directory: Path) -> set[SourceLine]:
     """Where ranks put a model under a second DistributedDataParallel, and called both."""
-    beginning = f'["{trace.WrappedTwice.__name__}"'.encode()
+    beginning = f'["{WrappedTwice.__name__}"'.encode()
     lines = (line for file in directory.glob("*.sync.jsonl") for line in file.read_bytes().splitlines())
     return {
-        twice.line
-        for twice in of_kind(trace.WrappedTwice, _records(filter(lambda one: one.startswith(beginning), lines)))
+        twice.line for twice in of_kind(WrappedTwice, _records(filter(lambda one: one.startswith(beginning), lines)))
     }
 
 
@@ -76,13 +84,13 @@ def of_kind(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
 def _segments_by_rank(directory: Path) -> list[list[Path]]:
     """The files of each process, in order."""
     files: dict[str, list[Path]] = {}
-    for file in directory.glob(f"*.{trace.SUFFIX}"):
+    for file in directory.glob(f"*.{SUFFIX}"):
         files.setdefault(file.name.partition(".")[0], []).append(file)
     return [sorted(segments, key=_segment_of) for segments in files.values()]
 
 
 def _segment_of(file: Path) -> int:
-    number = file.name.removesuffix(f".{trace.SUFFIX}").partition(".")[2]
+    number = file.name.removesuffix(f".{SUFFIX}").partition(".")[2]
     return whole_number(number) or 0
 
 
@@ -106,9 +114,9 @@ def _complete(records: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
 
     for record in records:
         match record:
-            case trace.Table():
+            case Table():
                 yield record._replace(names=known("table", record.names), shapes=known("shapes", record.shapes))
-            case trace.Step(stepping=stepping, gradients=gradients):
+            case Step(stepping=stepping, gradients=gradients):
                 if (state := stepping.state) is not None:
                     stepping = stepping._replace(state=state._replace(names=known("state", state.names)))
                 if gradients is not None:
@@ -125,23 +133,22 @@ def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequen
 
     Ranks write different amounts, so their oldest segments begin at different steps and epochs.
     """
-    steps = {rank: of_kind(trace.Step, records) for rank, records in by_rank.items()}
+    steps = {rank: of_kind(Step, records) for rank, records in by_rank.items()}
     step = max((mine[0].step for mine in steps.values() if mine), default=0)
     forwards = max((mine[0].forwards for mine in steps.values() if mine), default=0)
     epochs: dict[int, int] = {}
-    for loader in {epoch.loader for records in by_rank.values() for epoch in of_kind(trace.Epoch, records)}:
+    for loader in {epoch.loader for records in by_rank.values() for epoch in of_kind(Epoch, records)}:
         of_ranks = [
-            [one.number for one in of_kind(trace.Epoch, records) if one.loader == loader]
-            for records in by_rank.values()
+            [one.number for one in of_kind(Epoch, records) if one.loader == loader] for records in by_rank.values()
         ]
         epochs[loader] = max((min(mine) for mine in of_ranks if mine), default=0)
 
     def is_common(record: TraceRecord) -> bool:
-        if isinstance(record, (trace.Step, trace.Overflow, trace.UnwrappedModels)):
+        if isinstance(record, (Step, Overflow, UnwrappedModels)):
             return record.forwards >= forwards
-        if isinstance(record, (trace.Evaluation, trace.UnwaitedWork)):
+        if isinstance(record, (Evaluation, UnwaitedWork)):
             return record.step > step  # those before the first common step may be in a segment that is gone
-        return not isinstance(record, trace.Epoch) or record.number >= epochs[record.loader]
+        return not isinstance(record, Epoch) or record.number >= epochs[record.loader]
 
     return {rank: [record for record in records if is_common(record)] for rank, records in by_rank.items()}
 
@@ -150,6 +157,6 @@ def _records(lines: Iterable[bytes]) -> Iterator[TraceRecord]:
     for line in lines:
         with contextlib.suppress(ValueError, LookupError, TypeError):
             name, fields = json.loads(line)
-            if name == Joined.__name__ and fields[0] != trace.VERSION:
-                raise OtherVersionError(f"the training trace of rank {fields[1]}", fields[0], trace.VERSION)
+            if name == Joined.__name__ and fields[0] != VERSION:
+                raise OtherVersionError(f"the training trace of rank {fields[1]}", fields[0], VERSION)
             yield msgspec.convert(fields, type=_KINDS[name])

@@ -7,6 +7,14 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ddpdoctor.agent.inside.schema import (
+    data_records,
+    final_records,
+    hardware_records,
+    model_records,
+    step_records,
+    unwrapped_records,
+)
 from ddpdoctor.agent.inside.schema import training_trace as trace
 from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
 from ddpdoctor.errors import UndecidedError
@@ -60,9 +68,9 @@ def _readable(rank: int, joined: Joined, records: Sequence[TraceRecord]) -> Trac
 
 
 def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
-    tables = _tables(of_kind(trace.Table, records))
-    end = next(reversed(of_kind(trace.End, records)), None)
-    broadcasts = {one.prefix: one for one in of_kind(trace.BufferBroadcasts, records)}
+    tables = _tables(of_kind(model_records.Table, records))
+    end = next(reversed(of_kind(final_records.End, records)), None)
+    broadcasts = {one.prefix: one for one in of_kind(model_records.BufferBroadcasts, records)}
     steps = read_steps(records, tables)
     return Track(
         method=joined.method,
@@ -70,11 +78,11 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         replayed=joined.replay,
         kinds=tuple(
             _kind(number, row)
-            for number, listing in enumerate(of_kind(trace.ModelListing, records))
+            for number, listing in enumerate(of_kind(model_records.ModelListing, records))
             for row in listing.tensors
         ),
-        wrap_lines=tuple(optional_frame(wrapped.line) for wrapped in of_kind(trace.Wrapped, records)),
-        replicas=_replicas(of_kind(trace.Wrapped, records)),
+        wrap_lines=tuple(optional_frame(wrapped.line) for wrapped in of_kind(model_records.Wrapped, records)),
+        replicas=_replicas(of_kind(model_records.Wrapped, records)),
         start=_start(records),
         left=tuple(
             Left(
@@ -85,7 +93,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
                 later=last.later,
                 moment=last.moment,
             )
-            for last in of_kind(trace.LastWeights, records)
+            for last in of_kind(final_records.LastWeights, records)
         ),
         left_state=next(
             (
@@ -96,7 +104,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
                     moment=last.moment,
                     later=last.later,
                 )
-                for last in of_kind(trace.LastState, records)
+                for last in of_kind(final_records.LastState, records)
             ),
             None,
         ),
@@ -105,15 +113,15 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         left_out=tuple(one for one in steps if one.left_out),
         broadcasts_buffers={prefix: one.broadcasts for prefix, one in broadcasts.items()},
         ignored_buffers=frozenset(name for one in broadcasts.values() for name in one.ignored),
-        epochs=tuple(map(_epoch, of_kind(trace.Epoch, records))),
-        evaluations=tuple(map(_evaluation, of_kind(trace.Evaluation, records))),
+        epochs=tuple(map(_epoch, of_kind(data_records.Epoch, records))),
+        evaluations=tuple(map(_evaluation, of_kind(data_records.Evaluation, records))),
         overflows=tuple(
             OverflowSeen(step=one.step, forwards=one.forwards, scale=one.scale, line=optional_frame(one.line))
-            for one in of_kind(trace.Overflow, records)
+            for one in of_kind(step_records.Overflow, records)
         ),
         unwaited=tuple(
             UnwaitedSeen(op=one.op, step=one.step, line=optional_frame(one.line), used_by=one.used_by)
-            for one in of_kind(trace.UnwaitedWork, records)
+            for one in of_kind(step_records.UnwaitedWork, records)
         ),
         unwrapped=tuple(
             UnwrappedSeen(
@@ -124,16 +132,16 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
                 at_end=one.phase == "end",
                 key=(one.forwards, one.since, one.beside),
             )
-            for one in of_kind(trace.UnwrappedModels, records)
+            for one in of_kind(unwrapped_records.UnwrappedModels, records)
             for model in one.models
         ),
         unwrapped_uses=tuple(
             UnwrappedUsed(name=one.name, how=one.how, step=one.step, line=optional_frame(one.line))
-            for one in of_kind(trace.UnwrappedUse, records)
+            for one in of_kind(unwrapped_records.UnwrappedUse, records)
         ),
-        unwrapped_writes={one.name: frame_of(one.line) for one in of_kind(trace.UnwrappedWrite, records)},
-        device=next((one.name for one in of_kind(trace.Device, records)), ""),
-        probes=tuple(map(_probe, of_kind(trace.Probe, records))),
+        unwrapped_writes={one.name: frame_of(one.line) for one in of_kind(unwrapped_records.UnwrappedWrite, records)},
+        device=next((one.name for one in of_kind(hardware_records.Device, records)), ""),
+        probes=tuple(map(_probe, of_kind(hardware_records.Probe, records))),
         steps_made=end.steps if end is not None else None,
         forwards_made=end.forwards if end is not None else None,
         never_probed=end is not None and end.never_probed,
@@ -143,18 +151,18 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
 
 def _start(records: Sequence[TraceRecord]) -> str | None:
     """The table of the weights when the last model was wrapped that was wrapped before any step."""
-    since_wrapped = itertools.dropwhile(lambda record: not isinstance(record, trace.Wrapped), records)
-    before = itertools.takewhile(lambda record: not isinstance(record, trace.Step), since_wrapped)
-    starts = [table.key for table in of_kind(trace.Table, before) if table.phase == "start"]
+    since_wrapped = itertools.dropwhile(lambda record: not isinstance(record, model_records.Wrapped), records)
+    before = itertools.takewhile(lambda record: not isinstance(record, step_records.Step), since_wrapped)
+    starts = [table.key for table in of_kind(model_records.Table, before) if table.phase == "start"]
     return starts[-1] if starts else None
 
 
-def _replicas(wraps: Iterable[trace.Wrapped]) -> frozenset[int] | None:
+def _replicas(wraps: Iterable[model_records.Wrapped]) -> frozenset[int] | None:
     groups = [frozenset(wrapped.ranks) for wrapped in wraps if wrapped.ranks is not None]
     return frozenset.intersection(*groups) if groups else None
 
 
-def _kind(model: int, row: trace.TensorRow) -> TensorKind:
+def _kind(model: int, row: model_records.TensorRow) -> TensorKind:
     return TensorKind(
         role=row.role,
         name=_prefix(model) + row.name,
@@ -173,7 +181,7 @@ def _prefix(model: int) -> str:
     return f"model{model + 1}:" if model else ""
 
 
-def _tables(written: Iterable[trace.Table]) -> dict[str, Table]:
+def _tables(written: Iterable[model_records.Table]) -> dict[str, Table]:
     return {
         table.key: Table(
             digests=named_digests(table.names, table.digests),
@@ -184,7 +192,7 @@ def _tables(written: Iterable[trace.Table]) -> dict[str, Table]:
     }
 
 
-def _samples(table: trace.Table) -> dict[str, tuple[tuple[int, str], ...]]:
+def _samples(table: model_records.Table) -> dict[str, tuple[tuple[int, str], ...]]:
     """Place and text of the sampled elements, by the name of their tensor."""
     names, shapes = table.names or (), table.shapes or ()
     found: dict[str, tuple[tuple[int, str], ...]] = dict.fromkeys(names, ())
@@ -198,7 +206,7 @@ def _samples(table: trace.Table) -> dict[str, tuple[tuple[int, str], ...]]:
     return found
 
 
-def _probe(probe: trace.Probe) -> ProbeSeen:
+def _probe(probe: hardware_records.Probe) -> ProbeSeen:
     return ProbeSeen(
         step=probe.step,
         forwards=probe.forwards,
@@ -210,7 +218,7 @@ def _probe(probe: trace.Probe) -> ProbeSeen:
     )
 
 
-def _epoch(epoch: trace.Epoch) -> EpochSeen:
+def _epoch(epoch: data_records.Epoch) -> EpochSeen:
     return EpochSeen(
         loader=epoch.loader,
         number=epoch.number,
@@ -225,7 +233,7 @@ def _epoch(epoch: trace.Epoch) -> EpochSeen:
     )
 
 
-def _share(share: trace.Share) -> ShareSeen:
+def _share(share: data_records.Share) -> ShareSeen:
     return ShareSeen(
         rank=share.rank,
         replicas=share.replicas,
@@ -236,7 +244,7 @@ def _share(share: trace.Share) -> ShareSeen:
     )
 
 
-def _evaluation(evaluation: trace.Evaluation) -> EvaluationSeen:
+def _evaluation(evaluation: data_records.Evaluation) -> EvaluationSeen:
     return EvaluationSeen(
         step=evaluation.step,
         batches=evaluation.batches,

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema import hardware_records, step_records
 from ddpdoctor.agent.inside.schema.training_trace import TraceRecord
 from ddpdoctor.evidence.training_trace import Averaged, Gradient, Integrity, Recomputed, StepSeen, Table
 from ddpdoctor.ranks.packed_columns import fingerprints, marks_of, named_digests, parities_by_name, parts_of
@@ -16,15 +16,15 @@ from ddpdoctor.ranks.written_errors import frame_of, frames_by_name, frames_of, 
 
 def read_steps(records: Sequence[TraceRecord], tables: Mapping[str, Table]) -> list[StepSeen]:
     """The steps among the records of a rank, in order; `tables` are its tables of weights by their key."""
-    integrity = {(one.forwards, one.since, one.beside): one for one in of_kind(trace.Integrity, records)}
-    recomputed = {(one.forwards, one.since, one.beside): one for one in of_kind(trace.Recomputed, records)}
+    integrity = {(one.forwards, one.since, one.beside): one for one in of_kind(hardware_records.Integrity, records)}
+    recomputed = {(one.forwards, one.since, one.beside): one for one in of_kind(hardware_records.Recomputed, records)}
     return [
         _with_recomputed(_with_integrity(_step(step), integrity, tables), recomputed, tables)
-        for step in of_kind(trace.Step, records)
+        for step in of_kind(step_records.Step, records)
     ]
 
 
-def _step(step: trace.Step) -> StepSeen:
+def _step(step: step_records.Step) -> StepSeen:
     backward, stepping = step.backward, step.stepping
     lines = {
         "forward": backward.forward, "load": backward.load, "backward": backward.backward, "grad": backward.grad,
@@ -77,7 +77,7 @@ def _step(step: trace.Step) -> StepSeen:
     )
 
 
-def _evaluating(prefix: str, found: trace.Evaluating) -> str:
+def _evaluating(prefix: str, found: step_records.Evaluating) -> str:
     """Such as: `bn1`, `bn2`, `bn3` (53 modules)."""
     if "" in found.names:
         return f"{prefix} the whole model".lstrip()
@@ -86,7 +86,7 @@ def _evaluating(prefix: str, found: trace.Evaluating) -> str:
 
 
 def _with_integrity(
-    step: StepSeen, written: Mapping[tuple[int, int, int], trace.Integrity], tables: Mapping[str, Table]
+    step: StepSeen, written: Mapping[tuple[int, int, int], hardware_records.Integrity], tables: Mapping[str, Table]
 ) -> StepSeen:
     record = written.get(step.key)
     table = tables.get(step.after)
@@ -113,7 +113,7 @@ def _with_integrity(
 
 
 def _with_recomputed(
-    step: StepSeen, written: Mapping[tuple[int, int, int], trace.Recomputed], tables: Mapping[str, Table]
+    step: StepSeen, written: Mapping[tuple[int, int, int], hardware_records.Recomputed], tables: Mapping[str, Table]
 ) -> StepSeen:
     record = written.get(step.key)
     table = tables.get(step.after)
@@ -133,11 +133,11 @@ def _with_recomputed(
     )
 
 
-def _averaged(averaging: trace.Averaging) -> Averaged:
+def _averaged(averaging: step_records.Averaging) -> Averaged:
     return Averaged(made=averaging.made, local=averaging.local, line=optional_frame(averaging.line))
 
 
-def _gradients(written: trace.Gradients) -> dict[str, Gradient]:
+def _gradients(written: step_records.Gradients) -> dict[str, Gradient]:
     names, standings = written.names or (), written.standings or ()
     reduced, local = (array("d", bytes.fromhex(column)) for column in (written.reduced, written.local))
     columns = (fingerprints(written.digests), reduced, local, written.counts, standings)

@@ -10,7 +10,7 @@ from torch import nn
 
 from ddpdoctor.agent.inside.buffer_writes import BufferWrites
 from ddpdoctor.agent.inside.ddp_models import Models, WrappedModel
-from ddpdoctor.agent.inside.schema.training_trace import Step
+from ddpdoctor.agent.inside.schema.step_records import Step
 from tests.agent.followed_rank import FollowedRank
 
 

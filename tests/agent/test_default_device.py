@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.schema.training_trace import Step, Table
+from ddpdoctor.agent.inside.schema.model_records import Table
+from ddpdoctor.agent.inside.schema.step_records import Step
 from tests.agent.followed_rank import FollowedRank
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.schema.training_trace import End, LastState, Step
+from ddpdoctor.agent.inside.schema.final_records import End, LastState
+from ddpdoctor.agent.inside.schema.step_records import Step
 from tests.agent.followed_rank import FollowedRank
 
 

@@ -11,7 +11,8 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ddpdoctor.agent.inside.overhead_budget import Budget
-from ddpdoctor.agent.inside.schema.training_trace import LastState, LastWeights, Table
+from ddpdoctor.agent.inside.schema.final_records import LastState, LastWeights
+from ddpdoctor.agent.inside.schema.model_records import Table
 from tests.agent.followed_rank import FollowedRank
 
 SELDOM = 1000  # steps, between two audits

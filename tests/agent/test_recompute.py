@@ -15,7 +15,7 @@ from torch import nn
 from ddpdoctor.agent.inside.ddp_models import Models
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.recompute import Recomputation
-from ddpdoctor.agent.inside.schema.training_trace import Recomputed
+from ddpdoctor.agent.inside.schema.hardware_records import Recomputed
 from ddpdoctor.agent.inside.step_counts import StepCounts
 from ddpdoctor.agent.inside.tensor_digests import Digests
 from ddpdoctor.agent.inside.trace_writer import TraceWriter

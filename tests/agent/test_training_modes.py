@@ -7,7 +7,7 @@ import copy
 import pytest
 from torch import nn
 
-from ddpdoctor.agent.inside.schema.training_trace import Evaluating
+from ddpdoctor.agent.inside.schema.step_records import Evaluating
 from ddpdoctor.agent.inside.training_modes import TrainingModes
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.schema.training_trace import Step
+from ddpdoctor.agent.inside.schema.step_records import Step
 from tests.agent.followed_rank import FollowedRank
 
 

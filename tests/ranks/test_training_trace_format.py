@@ -13,7 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema import (
+    data_records,
+    final_records,
+    hardware_records,
+    model_records,
+    step_records,
+    unwrapped_records,
+)
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.schema.training_trace import VERSION, Joined, TraceRecord
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
@@ -31,20 +38,21 @@ MAYBE_COUNT = st.none() | COUNT
 MAYBE_LINE = st.none() | LINE
 NAMES = st.none() | st.lists(NAME, max_size=2)
 DIGESTS = st.dictionaries(NAME, NAME, max_size=2)
-PARTS = st.dictionaries(NAME, st.builds(trace.Part, COUNT, NAME), max_size=2)
+PARTS = st.dictionaries(NAME, st.builds(step_records.Part, COUNT, NAME), max_size=2)
 STATES = st.dictionaries(NAME, st.integers(-(1 << 63), (1 << 63) - 1), max_size=2)
 SHAPE = st.lists(COUNT, max_size=3)
-ROW = st.builds(trace.TensorRow, NAME, NAME, NAME, SHAPE, SHAPE | NAME, st.booleans(), NAME)
+ROW = st.builds(model_records.TensorRow, NAME, NAME, NAME, SHAPE, SHAPE | NAME, st.booleans(), NAME)
 BACKWARD = st.builds(
-    trace.Backward, COUNT, st.none() | st.booleans(), COUNT, st.booleans(), st.none() | NAME, st.none() | NUMBER,
+    step_records.Backward, COUNT, st.none() | st.booleans(), COUNT, st.booleans(), st.none() | NAME, st.none() | NUMBER,
     MAYBE_LINE, MAYBE_LINE, MAYBE_LINE, MAYBE_LINE,
 )  # fmt: skip
 STEPPING = st.builds(
-    trace.Stepping, NAME, MAYBE_LINE, DIGESTS, st.lists(st.tuples(LINE, st.lists(NAME, max_size=2)), max_size=2), MAYBE_LINE,
-    st.none() | st.builds(trace.NamedDigests, NAMES, NAME), PARTS,
+    step_records.Stepping, NAME, MAYBE_LINE, DIGESTS, st.lists(st.tuples(LINE, st.lists(NAME, max_size=2)),
+    max_size=2), MAYBE_LINE,
+    st.none() | st.builds(model_records.NamedDigests, NAMES, NAME), PARTS,
 )  # fmt: skip
 GRADIENTS = st.builds(
-    trace.Gradients,
+    step_records.Gradients,
     NAMES,
     NAME,
     NAME,
@@ -55,50 +63,54 @@ GRADIENTS = st.builds(
 )
 RECORDS = {
     Joined: st.builds(Joined, st.just(VERSION), st.none() | COUNT, NAME, NAME, COUNT),
-    trace.ModelListing: st.builds(trace.ModelListing, st.lists(ROW, max_size=2)),
-    trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE, st.none() | st.lists(st.integers(0, 9))),
-    trace.BufferBroadcasts: st.builds(trace.BufferBroadcasts, NAME, st.booleans(), st.lists(NAME, max_size=2)),
-    trace.WrappedTwice: st.builds(trace.WrappedTwice, LINE),
-    trace.Recomputed: st.builds(
-        trace.Recomputed, COUNT, COUNT, COUNT, NAME, NAME, NAME, NAME, NAME, NAME
+    model_records.ModelListing: st.builds(model_records.ModelListing, st.lists(ROW, max_size=2)),
+    model_records.Wrapped: st.builds(model_records.Wrapped, MAYBE_LINE, st.none() | st.lists(st.integers(0, 9))),
+    model_records.BufferBroadcasts: st.builds(model_records.BufferBroadcasts, NAME, st.booleans(), st.lists(NAME, max_size=2)),
+    model_records.WrappedTwice: st.builds(model_records.WrappedTwice, LINE),
+    hardware_records.Recomputed: st.builds(
+        hardware_records.Recomputed, COUNT, COUNT, COUNT, NAME, NAME, NAME, NAME, NAME, NAME
     ),
-    trace.Table: st.builds(
-        trace.Table, NAME, NAME, NAMES, NAME,
-        st.lists(st.builds(trace.Samples, st.none() | st.lists(COUNT, max_size=2), NAME, NAME), max_size=2),
+    model_records.Table: st.builds(
+        model_records.Table, NAME, NAME, NAMES, NAME,
+        st.lists(st.builds(model_records.Samples, st.none() | st.lists(COUNT, max_size=2), NAME, NAME), max_size=2),
         st.none() | st.lists(SHAPE, max_size=2),
     ),
-    trace.Step: st.builds(
-        trace.Step, COUNT, COUNT, COUNT, COUNT, COUNT, BACKWARD, st.none() | st.builds(trace.BatchPosition, COUNT, COUNT),
+    step_records.Step: st.builds(
+        step_records.Step, COUNT, COUNT, COUNT, COUNT, COUNT, BACKWARD,
+            st.none() | st.builds(step_records.BatchPosition, COUNT, COUNT),
         st.none() | NUMBER, STEPPING, st.none() | GRADIENTS, DIGESTS, NAME, NAME, PARTS, STATES, STATES,
         st.dictionaries(NAME, LINE, max_size=1), MAYBE_LINE, st.dictionaries(NAME, st.lists(LINE, max_size=2), max_size=1),
-        st.none() | st.builds(trace.Averaging, COUNT, COUNT, MAYBE_LINE),
+        st.none() | st.builds(step_records.Averaging, COUNT, COUNT, MAYBE_LINE),
     ),
-    trace.Integrity: st.builds(
-        trace.Integrity, COUNT, COUNT, COUNT, st.builds(trace.StepVersions, COUNT, COUNT, COUNT), NAME, NAME, NAME,
+    hardware_records.Integrity: st.builds(
+        hardware_records.Integrity, COUNT, COUNT, COUNT, st.builds(hardware_records.StepVersions, COUNT, COUNT,
+        COUNT), NAME, NAME, NAME,
         st.lists(COUNT, max_size=2), NAME,
     ),
-    trace.Device: st.builds(trace.Device, NAME),
-    trace.Probe: st.builds(
-        trace.Probe, COUNT, COUNT, NAME, NAME, st.lists(NAME, max_size=2), NAME, NAME, st.dictionaries(NAME, NAME, max_size=1)
+    hardware_records.Device: st.builds(hardware_records.Device, NAME),
+    hardware_records.Probe: st.builds(
+        hardware_records.Probe, COUNT, COUNT, NAME, NAME, st.lists(NAME, max_size=2), NAME, NAME,
+        st.dictionaries(NAME, NAME, max_size=1)
     ),
-    trace.Overflow: st.builds(trace.Overflow, COUNT, COUNT, st.none() | NUMBER, MAYBE_LINE),
-    trace.UnwaitedWork: st.builds(trace.UnwaitedWork, NAME, COUNT, MAYBE_LINE, NAME),
-    trace.Epoch: st.builds(
-        trace.Epoch, COUNT, COUNT, st.none() | COUNT, COUNT, st.booleans(), MAYBE_LINE, NAME, st.none() | NAME, NAME,
-        st.none() | st.builds(trace.Share, COUNT, COUNT, COUNT, MAYBE_LINE, MAYBE_LINE, st.none() | COUNT),
+    step_records.Overflow: st.builds(step_records.Overflow, COUNT, COUNT, st.none() | NUMBER, MAYBE_LINE),
+    step_records.UnwaitedWork: st.builds(step_records.UnwaitedWork, NAME, COUNT, MAYBE_LINE, NAME),
+    data_records.Epoch: st.builds(
+        data_records.Epoch, COUNT, COUNT, st.none() | COUNT, COUNT, st.booleans(), MAYBE_LINE, NAME, st.none() | NAME, NAME,
+        st.none() | st.builds(data_records.Share, COUNT, COUNT, COUNT, MAYBE_LINE, MAYBE_LINE, st.none() | COUNT),
     ),
-    trace.Evaluation: st.builds(trace.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
-    trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME, COUNT, MAYBE_COUNT, MAYBE_COUNT, NAME),
-    trace.LastState: st.builds(trace.LastState, COUNT, COUNT, st.lists(NAME, max_size=2), NAME, NAME, MAYBE_COUNT),
-    trace.UnwrappedModels: st.builds(
-        trace.UnwrappedModels, COUNT, COUNT, COUNT, COUNT, st.sampled_from(["step", "end"]),
-        st.lists(st.builds(trace.UnwrappedModel, NAME, NAME, COUNT, NAME), max_size=2),
+    data_records.Evaluation: st.builds(data_records.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
+    final_records.LastWeights: st.builds(final_records.LastWeights, COUNT, NAME, COUNT, MAYBE_COUNT, MAYBE_COUNT, NAME),
+    final_records.LastState: st.builds(final_records.LastState, COUNT, COUNT, st.lists(NAME, max_size=2), NAME, NAME,
+        MAYBE_COUNT),
+    unwrapped_records.UnwrappedModels: st.builds(
+        unwrapped_records.UnwrappedModels, COUNT, COUNT, COUNT, COUNT, st.sampled_from(["step", "end"]),
+        st.lists(st.builds(unwrapped_records.UnwrappedModel, NAME, NAME, COUNT, NAME), max_size=2),
     ),
-    trace.UnwrappedUse: st.builds(
-        trace.UnwrappedUse, NAME, st.sampled_from(["forward", "state_dict"]), COUNT, MAYBE_LINE
+    unwrapped_records.UnwrappedUse: st.builds(
+        unwrapped_records.UnwrappedUse, NAME, st.sampled_from(["forward", "state_dict"]), COUNT, MAYBE_LINE
     ),
-    trace.UnwrappedWrite: st.builds(trace.UnwrappedWrite, NAME, LINE),
-    trace.End: st.builds(trace.End, COUNT, COUNT, COUNT),
+    unwrapped_records.UnwrappedWrite: st.builds(unwrapped_records.UnwrappedWrite, NAME, LINE),
+    final_records.End: st.builds(final_records.End, COUNT, COUNT, COUNT),
 }  # fmt: skip
 
 
@@ -140,28 +152,28 @@ def doubles(*numbers: float) -> str:
 
 
 def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None:
-    step = trace.Step(
+    step = step_records.Step(
         step=5, forwards=6, since=1, beside=0, shadowed=2,
-        backward=trace.Backward(
+        backward=step_records.Backward(
             wrapped=2, synchronised=True, batch=8, finite=False, input="ab", loss=INFINITE, forward=HERE, load=HERE
         ),
-        position=trace.BatchPosition(epoch=1, batches=4), scale=INFINITE,
-        stepping=trace.Stepping(
+        position=step_records.BatchPosition(epoch=1, batches=4), scale=INFINITE,
+        stepping=step_records.Stepping(
             optimizer="SGD", line=HERE, settings={"lr": "0.1"}, setting_lines=[(HERE, ["lr"])], loaded=None,
-            state=trace.NamedDigests(["m"], "6" * 16), parts={"p": trace.Part(1, "ef", 7, "0" * 14 + "2a", 32)},
+            state=model_records.NamedDigests(["m"], "6" * 16), parts={"p": step_records.Part(1, "ef", 7, "0" * 14 + "2a", 32)},
         ),
-        gradients=trace.Gradients(
+        gradients=step_records.Gradients(
             names=["a", "b"], digests="0" * 16 + "1" * 16, reduced=doubles(0.1, -INFINITE), local=doubles(0, 0.3), counts=[0, 2],
             standings=["reduced", "added"], origins={"b": HERE}, not_finite=("b",),
         ),
-        buffers={"c": "gh"}, weights="before", after="later", parts={"p": trace.Part(1, "ij")}, random_before={"torch": 1},
+        buffers={"c": "gh"}, weights="before", after="later", parts={"p": step_records.Part(1, "ij")}, random_before={"torch": 1},
         random_after={"torch": 2}, bypassed={"": HERE}, comm_hook=HERE, writes={"weights": [HERE]},
     )  # fmt: skip
-    sampled = trace.Samples([0], "float64", doubles(1.5, 2.5, -0.0, float("nan")))
-    table = trace.Table("weights", "before", ["a", "b"], "2" * 16 + "3" * 16, [sampled], [[2, 2], []])
-    again = trace.Table("after", "later", None, "4" * 16 + "5" * 16, [], None)
+    sampled = model_records.Samples([0], "float64", doubles(1.5, 2.5, -0.0, float("nan")))
+    table = model_records.Table("weights", "before", ["a", "b"], "2" * 16 + "3" * 16, [sampled], [[2, 2], []])
+    again = model_records.Table("after", "later", None, "4" * 16 + "5" * 16, [], None)
     repeated = step._replace(
-        forwards=7, stepping=step.stepping._replace(state=trace.NamedDigests(None, "7" * 16)),
+        forwards=7, stepping=step.stepping._replace(state=model_records.NamedDigests(None, "7" * 16)),
         gradients=step.gradients._replace(names=None, standings=None) if step.gradients is not None else None,
     )  # fmt: skip
     written(tmp_path, JOINED, table, again, step, repeated)
@@ -198,8 +210,15 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
 
 
 def test_of_two_wrappers_of_a_model_the_last_tells_what_becomes_of_its_buffers(tmp_path: Path) -> None:
-    first, second = trace.BufferBroadcasts("", True, []), trace.BufferBroadcasts("", False, ["hits"])
-    written(tmp_path, JOINED, trace.Wrapped(None), first, trace.BufferBroadcasts("model2:", True, []), second)
+    first, second = model_records.BufferBroadcasts("", True, []), model_records.BufferBroadcasts("", False, ["hits"])
+    written(
+        tmp_path,
+        JOINED,
+        model_records.Wrapped(None),
+        first,
+        model_records.BufferBroadcasts("model2:", True, []),
+        second,
+    )
     ((track,),) = (facts.facts for facts in read_tracks(tmp_path))
     assert isinstance(track, Track)
     assert track.broadcasts_buffers == {"": False, "model2:": True}

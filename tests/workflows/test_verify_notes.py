@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent import gave_up
+from ddpdoctor.agent.inside.schema.final_records import End
+from ddpdoctor.agent.inside.schema.model_records import WrappedTwice
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING, GaveUp
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
-from ddpdoctor.agent.inside.schema.training_trace import End, WrappedTwice
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.workflows.verify_notes import (

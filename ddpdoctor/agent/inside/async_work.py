@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .schema.source_line import SourceLine
-from .schema.training_trace import UnwaitedWork
+from .schema.step_records import UnwaitedWork
 from .tensor_digests import tensors_in
 from .trace_writer import TraceWriter, user_line
 from .whose_code import is_users

@@ -12,8 +12,9 @@ from typing import Any
 
 from .by_identity import ByIdentity
 from .sampler_shares import SamplerShares
+from .schema.data_records import Epoch, Share
 from .schema.source_line import SourceLine
-from .schema.training_trace import BatchPosition, Epoch, Share
+from .schema.step_records import BatchPosition
 from .signal_errors import pass_on
 from .trace_writer import TraceWriter, user_line
 

@@ -22,7 +22,7 @@ from .module_listing import ParameterListing, same
 from .named_tensors import unwrapped
 from .optimizer_settings import parameters_of
 from .schema.source_line import SourceLine
-from .schema.training_trace import Evaluating
+from .schema.step_records import Evaluating
 from .trace_writer import user_line
 from .training_modes import TrainingModes
 

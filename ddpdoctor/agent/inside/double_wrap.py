@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .named_tensors import unwrapped
+from .schema.model_records import WrappedTwice
 from .schema.source_line import SourceLine
-from .schema.training_trace import WrappedTwice
 from .trace_writer import TraceWriter
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .overhead_budget import Budget
-from .schema.training_trace import Evaluation
+from .schema.data_records import Evaluation
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter, user_line
 

@@ -20,7 +20,7 @@ from .optimizer_settings import parameters_of
 from .overhead_budget import Budget
 from .packed_tensors import LocalGradients
 from .parameter_origin import Origins
-from .schema.training_trace import Gradients
+from .schema.step_records import Gradients
 from .signal_errors import job_keeps, pass_on
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from .buffer_writes import VERSION, BufferWrites
 from .ddp_models import Models
 from .module_listing import same
-from .schema.training_trace import Integrity, StepVersions
+from .schema.hardware_records import Integrity, StepVersions
 from .signal_errors import pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .ddp_models import Models
-from .schema.training_trace import LastWeights
+from .schema.final_records import LastWeights
 from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter

@@ -15,7 +15,8 @@ from .ddp_models import Models
 from .dtensor import is_meshed
 from .module_listing import same
 from .named_tensors import as_tensor, named_state
-from .schema.training_trace import LastState, NamedDigests
+from .schema.final_records import LastState
+from .schema.model_records import NamedDigests
 from .signal_errors import job_keeps
 from .step_counts import StepCounts
 from .tensor_digests import Digests

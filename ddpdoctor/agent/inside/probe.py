@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .named_tensors import unwrapped
-from .schema.training_trace import Probe
+from .schema.hardware_records import Probe
 from .signal_errors import pass_on
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter

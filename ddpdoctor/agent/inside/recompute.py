@@ -22,7 +22,7 @@ from .bit_parity import parities
 from .ddp_models import Models
 from .dtensor import is_meshed
 from .optimizer_settings import parameters_of
-from .schema.training_trace import Recomputed
+from .schema.hardware_records import Recomputed
 from .signal_errors import pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests, tensors_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .by_identity import ByIdentity
+from .schema.data_records import Share
 from .schema.source_line import SourceLine
-from .schema.training_trace import Share
 from .signal_errors import pass_on
 from .trace_writer import TraceWriter, user_line
 

@@ -19,7 +19,7 @@ from .buffer_writes import VERSION, BufferWrites
 from .dtensor import holders, is_meshed, local_part
 from .module_listing import same
 from .named_tensors import unwrapped
-from .schema.training_trace import Part
+from .schema.step_records import Part
 from .tensor_digests import Digests
 
 

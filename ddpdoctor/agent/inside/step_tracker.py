@@ -37,21 +37,12 @@ from .parameter_origin import Origins
 from .probe import ProbeLog, device_name
 from .recompute import Recomputation
 from .rng_state import is_read_at, random_state
+from .schema.final_records import End
+from .schema.hardware_records import Device
+from .schema.model_records import BufferBroadcasts, ModelListing, TensorRow, Wrapped
 from .schema.source_line import SourceLine
-from .schema.training_trace import (
-    VERSION,
-    Backward,
-    BufferBroadcasts,
-    Device,
-    End,
-    Joined,
-    ModelListing,
-    Overflow,
-    Step,
-    Stepping,
-    TensorRow,
-    Wrapped,
-)
+from .schema.step_records import Backward, Overflow, Step, Stepping
+from .schema.training_trace import VERSION, Joined
 from .shard_digests import Parts
 from .step_counts import StepCounts
 from .step_window import StepWindow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .schema.training_trace import Averaging, Backward, Evaluating, Gradients, Stepping
+from .schema.step_records import Averaging, Backward, Evaluating, Gradients, Stepping
 
 
 @dataclass

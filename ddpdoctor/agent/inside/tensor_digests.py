@@ -11,7 +11,7 @@ from torch import Tensor
 from .dtensor import is_meshed
 from .fingerprint import best_method, combined, digests, first_halves
 from .packed_tensors import Packed
-from .schema.training_trace import Samples, Table
+from .schema.model_records import Samples, Table
 from .side_by_side import bytes_of
 from .trace_writer import TraceWriter, verbatim
 

@@ -15,18 +15,11 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from .rank_process import Rank
+from .schema.hardware_records import Device
+from .schema.model_records import BufferBroadcasts, ModelListing, Wrapped, WrappedTwice
 from .schema.rank_end import COMPARING
 from .schema.source_line import SourceLine
-from .schema.training_trace import (
-    BufferBroadcasts,
-    Device,
-    Joined,
-    ModelListing,
-    TraceRecord,
-    Wrapped,
-    WrappedTwice,
-    segment_name,
-)
+from .schema.training_trace import Joined, TraceRecord, segment_name
 from .signal_errors import is_the_jobs, job_keeps
 from .whose_code import is_programs, is_users
 

@@ -12,7 +12,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from .mode_changes import ModeChanges
 from .schema.source_line import SourceLine
-from .schema.training_trace import Evaluating
+from .schema.step_records import Evaluating
 
 SHOWN = 3  # names
 _MODE: Callable[[nn.Module], bool] = attrgetter("training")

@@ -26,7 +26,7 @@ from .named_tensors import unwrapped
 from .optimizer_settings import parameters_of
 from .reachable_objects import instance_dict, reachable
 from .schema.source_line import SourceLine
-from .schema.training_trace import UnwrappedModel, UnwrappedModels, UnwrappedUse, UnwrappedWrite
+from .schema.unwrapped_records import UnwrappedModel, UnwrappedModels, UnwrappedUse, UnwrappedWrite
 from .signal_errors import pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests

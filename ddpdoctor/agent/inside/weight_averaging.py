@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from .schema.source_line import SourceLine
-from .schema.training_trace import Averaging
+from .schema.step_records import Averaging
 from .tensor_digests import tensors_in
 from .trace_writer import user_line
 

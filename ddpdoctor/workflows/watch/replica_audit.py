@@ -12,16 +12,11 @@ from typing import Any, TypeAlias
 
 from ddpdoctor.agent import gave_up
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
+from ddpdoctor.agent.inside.schema.hardware_records import Probe
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING
-from ddpdoctor.agent.inside.schema.training_trace import (
-    Probe,
-    Step,
-    Stepping,
-    UnwrappedModel,
-    UnwrappedModels,
-    UnwrappedUse,
-    segment_name,
-)
+from ddpdoctor.agent.inside.schema.step_records import Step, Stepping
+from ddpdoctor.agent.inside.schema.training_trace import segment_name
+from ddpdoctor.agent.inside.schema.unwrapped_records import UnwrappedModel, UnwrappedModels, UnwrappedUse
 from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE, RECOMPUTE
 from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE

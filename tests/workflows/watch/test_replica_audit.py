@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema import model_records, step_records
 from ddpdoctor.engine import diagnose
 from ddpdoctor.workflows.watch import judging_process, replica_audit
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
@@ -56,9 +56,9 @@ def test_replicas_that_part_are_told_once(ranks: list[TracedRank], tmp_path: Pat
     assert [finding.code for finding in diagnose(evidence).findings] == ["DDP503"]
 
 
-def part(content: int, writes: int, holder: int) -> dict[str, trace.Part]:
+def part(content: int, writes: int, holder: int) -> dict[str, step_records.Part]:
     """One parameter on a device mesh."""
-    return {"w": trace.Part(holder, f"{content:016x}", writes, f"{content:016x}", 32)}
+    return {"w": step_records.Part(holder, f"{content:016x}", writes, f"{content:016x}", 32)}
 
 
 @pytest.mark.parametrize("holders", [(0, 0), (0, 1)], ids=["replicated", "fully sharded"])
@@ -249,7 +249,7 @@ def test_a_trace_that_contradicts_itself_costs_the_comparison_and_not_the_verdic
 ) -> None:
     for rank in ranks:
         rank.step(0)
-    ranks[0]._writer.write(trace.Table("weights", "torn", ["w", "v"], "0" * 16, [], [[2]]))
+    ranks[0]._writer.write(model_records.Table("weights", "torn", ["w", "v"], "0" * 16, [], [[2]]))
     with closing(ReplicaAudit(tmp_path)) as audit:
         assert not audit.facts()
         (note,) = audit.notes
