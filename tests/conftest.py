@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,16 +34,32 @@ settings.register_profile(
 settings.load_profile("same examples")
 
 
+_SHARES = re.compile(r'^@pytest\.fixture\(scope="(module|package)"', re.MULTILINE)
+
+
+@cache
+def _shared(path: Path) -> Path | None:
+    """The file or folder whose tests share a fixture with those of a test file; None where the tests share none."""
+    folder = path.parent / "conftest.py"
+    if folder.exists() and (found := _SHARES.search(folder.read_text(encoding="utf-8"))):
+        return path.parent if found[1] == "package" else path
+    return path if _SHARES.search(path.read_text(encoding="utf-8")) else None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where tests run in several processes, the files that share one Slurm stay together, too; the patterns' tests need not."""
+    """Where tests run in several processes, what shares an expensive fixture stays together.
+
+    A slow test that shares none is a unit of its own, so that no process is left alone with a long file. A short one stays
+    with its file, whose imports it shares.
+    """
     from xdist.scheduler import LoadFileScheduling
 
-    class OneCluster(LoadFileScheduling):
+    class SharedFixtures(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folder, _, _ = nodeid.rpartition("/")
-            if nodeid.startswith("tests/laws/test_patterns.py"):
-                return nodeid
-            return folder if folder == "tests/clusters" else super()._split_scope(nodeid)
+            file = super()._split_scope(nodeid)
+            shared = _shared(config.rootpath / file)
+            alone = nodeid if config.option.markexpr == "slow" else file
+            return alone if shared is None else str(shared)
 
-    return OneCluster(config, log)
+    return SharedFixtures(config, log)

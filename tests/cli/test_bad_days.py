@@ -91,7 +91,9 @@ def test_an_end_in_the_middle_leaves_nothing_behind(command: str, number: signal
         env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        assert wait_until(lambda: len(ours(temporary)) >= processes), "it did not come up"
+        came_up = wait_until(lambda: len(ours(temporary)) >= processes or us.poll() is not None, 120)
+        assert us.poll() is None, (us.returncode, us.stderr.read())
+        assert came_up, [process.cmdline() for process in ours(temporary)]
         us.send_signal(number)
         _, said = us.communicate(timeout=60)
     finally:

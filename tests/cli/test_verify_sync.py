@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.launch.sick_jobs import find_fault
 from tests.free_port import free_port
+from tests.sampled import sampled
 
 pytestmark = pytest.mark.timeout(600)
 Answer = tuple[int, dict[str, Any], str]
@@ -96,20 +96,16 @@ EXACT = [
 ]
 
 
-IN_CI = 2
-"""Rows of one code that `make slow` runs; the others are `make matrix`'s. A row starts three to five processes with torch."""
+FIRST = {row[0]: row for row in reversed(EXACT)}
+"""One row a code, which `make slow` runs. A row starts three to five processes with torch."""
 
 
-def rows() -> Iterator[Any]:
-    """The rows as parameters, with their marks."""
-    seen: Counter[str] = Counter()
-    for row in EXACT:
-        seen[row[0]] += 1
-        mark = pytest.mark.slow if seen[row[0]] <= IN_CI else pytest.mark.matrix
-        yield pytest.param(*row, id=" ".join([row[0], *row[4]]), marks=mark)
-
-
-@pytest.mark.parametrize(("code", "nproc", "ranks", "step", "options"), list(rows()))
+@pytest.mark.parametrize(
+    ("code", "nproc", "ranks", "step", "options"),
+    sampled(
+        EXACT, lambda *row: row == FIRST[row[0]], name=lambda code, _, __, ___, options: " ".join([code, *options])
+    ),
+)
 def test_a_fault_is_named_with_its_ranks_and_step(
     code: str, nproc: int, ranks: list[int], step: int | None, options: tuple[str, ...]
 ) -> None:
@@ -119,17 +115,19 @@ def test_a_fault_is_named_with_its_ranks_and_step(
     assert finding["measured"].get("step") == step
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "options"),
-    [
-        ("DDP505", ("--every", "1", "--how", "noise")),
-        ("DDP506", ("--every", "1")),
-        ("DDP507", ("--every", "1")),
-        ("DDP509", ("--every", "4", "--how", "element")),
-        ("DDP509", ("--every", "1", "--how", "data")),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+    sampled(
+        [
+            ("DDP505", ("--every", "1", "--how", "noise")),
+            ("DDP506", ("--every", "1")),
+            ("DDP507", ("--every", "1")),
+            ("DDP509", ("--every", "4", "--how", "element")),
+            ("DDP509", ("--every", "1", "--how", "data")),
+        ],
+        lambda code, options: code == "DDP506" or "4" in options,
+        name=lambda code, options: " ".join([code, *options]),
+    ),
 )
 def test_a_replay_finds_the_step_that_a_window_hides_the_line_that_wrote_and_the_element(
     code: str, options: tuple[str, ...]
@@ -181,9 +179,12 @@ AGENT = Path(__file__).parents[1] / "agent"
 HEALTHY = [AGENT / "good_habits.py", AGENT / "uneven_with_join.py"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("nproc", [2, 3])
-@pytest.mark.parametrize("script", HEALTHY, ids=lambda script: script.stem)
+@pytest.mark.parametrize(
+    ("script", "nproc"),
+    sampled(
+        product(HEALTHY, [2, 3]), lambda script, nproc: nproc == 3, name=lambda script, nproc: f"{script.stem}-{nproc}"
+    ),
+)
 def test_what_healthy_jobs_do_gets_silence(script: Path, nproc: int) -> None:
     exit_code, report, stderr = verify("--nproc", str(nproc), "--every", "1", str(script))
     assert report["findings"] == []

@@ -125,14 +125,12 @@ def test_a_case_that_cannot_be_written_leaves_the_verdict(tmp_path: Path) -> Non
     assert f"cannot write {tmp_path / 'case'}" in stderr
 
 
-@pytest.mark.parametrize("option", ["--log", "--nproc", "--no-py", "--node"])
-def test_options_of_the_script_that_torchrun_could_take_for_its_own_reach_the_script(
-    tmp_path: Path, option: str
-) -> None:
-    script = f"{BEGIN}assert sys.argv[1:] == [{option!r}, '7'], sys.argv\ntrain(3)\n"
+def test_options_of_the_script_that_torchrun_could_take_for_its_own_reach_the_script(tmp_path: Path) -> None:
+    options = ["--log", "7", "--nproc", "7", "--no-py", "--node", "7"]
+    script = f"{BEGIN}assert sys.argv[1:] == {options!r}, sys.argv\ntrain(3)\n"
     (tmp_path / "train.py").write_text(script)
     ended = subprocess.run(
-        [sys.executable, "-m", "ddpdoctor", "verify-sync", "-n", "2", "train.py", option, "7"],
+        [sys.executable, "-m", "ddpdoctor", "verify-sync", "-n", "2", "train.py", *options],
         cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -16,19 +16,23 @@ import pytest
 import torch
 
 from tests.reference_train.forked import Death, exit_code, fork_ranks, kill
+from tests.sampled import sampled
 
-BY_THE_CLOCK, IN_A_CHECKPOINT = 32, 18
 EVERY = 2  # steps between checkpoints
 OPTIONS = ("--epochs", "2", "--checkpoint-every", str(EVERY), "--resume")  # 250 steps
 DEADLINE_SECONDS = 120.0
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_fifty_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("by_the_clock", "in_a_checkpoint"), sampled([(8, 6), (32, 18)], lambda by_the_clock, _: by_the_clock == 8)
+)
+def test_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(
+    tmp_path: Path, by_the_clock: int, in_a_checkpoint: int
+) -> None:
     whole = weights_of(run_to_the_end(tmp_path / "whole", tmp_path / "whole.jsonl"))
     dice = random.Random(1)
-    moments = ["clock"] * BY_THE_CLOCK + [*Death.PLACES] * (IN_A_CHECKPOINT // len(Death.PLACES))
+    moments = ["clock"] * by_the_clock + [*Death.PLACES] * (in_a_checkpoint // len(Death.PLACES))
     dice.shuffle(moments)
     folder, jobs, saved, half_written = tmp_path / "killed", 0, 0, 0
     while moments:
@@ -44,7 +48,7 @@ def test_fifty_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tmp_pa
         before, saved = saved, saved_step(folder)
         assert saved >= max(before, last_step(log) - EVERY)
         half_written += any(folder.glob(".*"))
-    assert half_written >= IN_A_CHECKPOINT * 2 // 3
+    assert half_written >= in_a_checkpoint * 2 // 3
     assert weights_of(run_to_the_end(folder, tmp_path / "end.jsonl")) == whole
     assert sorted(path.name for path in folder.iterdir()) == ["best.pt", "last.pt"]
 
