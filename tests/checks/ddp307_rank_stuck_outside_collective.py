@@ -60,7 +60,11 @@ EXECUTOR = Thread(
 
 def waited_long(*each: Sequence[Did]) -> Evidence:
     """Dumps of ranks that had waited for a minute."""
-    return flights(*(record(made, world=len(each), waited=62.0) for made in each))
+    return waited(62.0, *each)
+
+
+def waited(seconds: float, *each: Sequence[Did]) -> Evidence:
+    return flights(*(record(made, world=len(each), waited=seconds) for made in each))
 
 
 SICK = (
@@ -86,6 +90,19 @@ SICK = (
             "rank 1 /home/me/job/train.py:61 train_step",
         ),
         measured={"waiting": [1]},
+    ),
+    Sick(  # so may a rank that evaluates or saves a checkpoint
+        evidence=waited(25.0, [STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
+        says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait for 25.0 s so far; the last that it called was "
+        "all_reduce #1",
+        severity=Severity.INFO,
+        ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"waiting": [0, 1]},
     ),
     Sick(  # for some seconds a rank may load data or save a checkpoint
         evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
