@@ -84,13 +84,18 @@ def _cycle(timeline: Timeline) -> dict[int, IssuedCall]:
         call: [
             rank
             for rank in (group.members if group.group_sequences.members_known else waits)
-            if rank in waits and waits[rank][0] is not group and group.reached(rank) < seq
+            if rank in waits and waits[rank][0] is not group and _lacks(group, rank, seq)
         ]
         for call, (group, seq) in calls.items()
     }
     edges.update({rank: [(id(group), issued.seq)] for rank, (group, issued) in waits.items()})
     on_cycle = on_a_cycle(edges)
     return {rank: waits[rank][1] for rank in sorted(waits) if rank in on_cycle}
+
+
+def _lacks(group: GroupTimeline, rank: int, seq: int) -> bool:
+    """Whether a rank that waits elsewhere first has not taken part in this call, which it may have enqueued behind that."""
+    return group.reached(rank) < seq or (rank in group.open and group.open[rank].seq <= seq)
 
 
 def _inverted(groups: Sequence[GroupTimeline]) -> Iterator[dict[int, IssuedCall]]:

@@ -102,12 +102,17 @@ class WaitForGraph:
 
     @property
     def begins_with_point_to_point(self) -> bool:
-        """Whether the first operation that lacks a rank, and that another rank waits in first, is a send or receive.
+        """Whether the first operation that some ranks wait in first, and others do not, is a send or receive.
 
         What a rank has enqueued behind the call that it waits in is not reached yet: there, peers lack nothing.
         """
-        first = next((one for one in self.operations if one.absent and self._is_waited_in_first(one)), None)
+        first = next((one for one in self.operations if self._lacks(one) and self._is_waited_in_first(one)), None)
         return first is not None and first.group is None
+
+    def _lacks(self, operation: Operation) -> bool:
+        """Whether it lacks a rank: one has not enqueued it, or, of a collective, has enqueued it behind what it waits in."""
+        behind = (self.meanwhile.get(rank, issued) is not issued for rank, issued in operation.waiting.items())
+        return bool(operation.absent) or (operation.group is not None and any(behind))
 
     def _is_waited_in_first(self, operation: Operation) -> bool:
         return any(self.meanwhile.get(rank) is issued for rank, issued in operation.waiting.items())

@@ -61,3 +61,18 @@ def through_with_its_pair(rank: int) -> FlightRecord:
 
 def test_nobody_is_called_out_of_order_where_all_queued_alike() -> None:
     assert "DDP312" not in {finding.code for finding in diagnose(job(None)).findings}
+
+
+def test_a_call_queued_behind_one_of_all_ranks_is_no_missing_send() -> None:
+    """Rank 3 went on to the call of all ranks before that of its pair; rank 0 waits meanwhile in a send to rank 2."""
+    pair = Did("all_gather", group="12", members=(2, 3), line=80)
+    send = Did("send", line=82, peers=(0, 2))
+    (finding,) = diagnose(
+        flights(
+            record([STEP, waits(send)], world=PAIRS),
+            record([STEP, waits(STEP)], world=PAIRS),
+            record([STEP, waits(pair)], world=PAIRS),
+            record([STEP, waits(STEP), waits(pair)], world=PAIRS),
+        )
+    ).findings
+    assert (finding.code, finding.ranks) == ("DDP312", (2, 3))
