@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -63,16 +64,22 @@ def check(
         )
 
 
-def _misdirected(one: Unmatched) -> Finding:
-    others = "receive from" if one.kind == "recv" else "send to"
+def _misdirected(one: OtherPartner) -> Finding:
+    made, expected = _towards(one.op, one.partner), _towards(one.expected_op, one.expected_partner)
+    back = _towards(OPPOSITE[one.expected_op], one.rank)
     return RULE.finding(
-        f"{_describe(one, tags=False)}; the other ranks with the same part in the job {others} another place here",
+        f"rank {one.rank} called {made} where ranks with the same part in the job have {expected}, by their places, and rank "
+        f"{one.expected_partner} waits in {back}",
         ranks=[one.rank],
-        where=_where(one),
-        remedy=f"mend the partner that rank {one.rank} gives to this call",
-        waiting=[one.rank],
-        kind=one.kind,
+        where=[Where.at(one.place, rank=one.rank, note=made)] if one.place is not None else [],
+        remedy=f"mend the direction or the partner that rank {one.rank} gives to this call",
+        waiting=[one.rank, one.expected_partner],
+        kind=one.op,
     )
+
+
+def _towards(op: str, partner: int) -> str:
+    return f"{op} {'from' if op == 'recv' else 'to'} rank {partner}"
 
 
 def _by_stacks(handshakes: Handshakes, activities: Activities, given: Mapping[int, GivenPeer]) -> Iterator[Finding]:

@@ -150,7 +150,11 @@ def test_a_rank_that_names_another_partner_is_at_fault_and_not_the_partner(name:
     plant = other_partner(rank, partner, -1)
     finding, *_ = findings(Case(job=job, plant=plant, code="DDP313"), tmp_path)
     assert (finding.code, finding.ranks) == ("DDP313", (rank,))
-    assert "receive from another place here" in finding.message
+    expected = job.topology.rank(1, 1, 2)
+    assert (
+        f"called recv from rank {partner} where ranks with the same part in the job have recv from" in finding.message
+    )
+    assert f"rank {expected} waits in send to rank {rank}" in finding.message
 
 
 def test_an_uneven_exchange_is_no_mismatch(tmp_path: Path) -> None:

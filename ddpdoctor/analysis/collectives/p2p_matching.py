@@ -11,6 +11,7 @@ from typing import Literal
 from ddpdoctor.analysis.collectives.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS, users_stack
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
+from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner, TransferPartners
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
 from ddpdoctor.analysis.hangs.outstanding import with_all_transfers
@@ -49,8 +50,8 @@ class Handshakes:
     """
 
     unmatched: tuple[tuple[Unmatched, ...], ...]
-    misdirected: tuple[Unmatched, ...] = ()
-    """Those of ranks that named another partner than ranks with the same part in the job: the partner did nothing wrong."""
+    misdirected: tuple[OtherPartner, ...] = ()
+    """What a rank made with another partner than ranks with the same part in the job: the partner did nothing wrong."""
     by_programs: WaitForGraph | None = None
     """What waits end in where every half has a partner, and is not the one that it was meant for: some left one out before."""
 
@@ -128,13 +129,20 @@ def _by_programs(graph: WaitForGraph | None) -> WaitForGraph | None:
     return graph if deviates and graph is not None and graph.only_point_to_point else None
 
 
-def _misdirected(found: Sequence[Unmatched], programs: ProgramComparison) -> tuple[Unmatched, ...]:
-    """Those of the one rank whose oldest half goes elsewhere than that of all ranks with its part, of which two are known."""
+def _misdirected(found: Sequence[Unmatched], programs: ProgramComparison) -> tuple[OtherPartner, ...]:
+    """What the one rank made with another partner than ranks with its part, while the one that these call waits for it."""
+    partners = TransferPartners(programs)
     oldest: dict[int, Unmatched] = {}
     for one in found:
         oldest.setdefault(one.rank, one)
-    elsewhere = [one for one in oldest.values() if programs.goes_elsewhere(one.rank, one.entry)]
-    return tuple(elsewhere) if len(elsewhere) == 1 else ()
+    awaited = {(one.rank, one.kind, one.partner) for one in found}
+    other = [
+        told
+        for one in oldest.values()
+        if (told := partners.other_partner(one.rank, one.entry)) is not None
+        and (told.expected_partner, OPPOSITE[told.expected_op], told.rank) in awaited
+    ]
+    return tuple(other) if len(other) == 1 else ()
 
 
 def _at_the_end(

@@ -187,7 +187,7 @@ class ProgramComparison:
         mine = self._in_order(rank, one, other)
         if mine is None:
             return False
-        like = islice(self._nearest(rank, self._with_part(self._program(rank).part)), MOST_COMPARED)
+        like = islice(self.like(rank), MOST_COMPARED)
         orders = Counter(self._in_order(rank, one, other) for rank in like)
         return orders[not mine] > 1 and orders[not mine] > 2 * orders[mine]
 
@@ -196,40 +196,29 @@ class ProgramComparison:
         places = [self._program(rank).place(kind, number) for kind, number in (one, other)]
         return None if places[0] is None or places[1] is None else places[0] < places[1]
 
-    def goes_elsewhere(self, rank: int, entry: int) -> bool:
-        """Whether all ranks with its part sent or received as often before, and this time with another partner, all with one.
+    def like(self, rank: int) -> Iterator[int]:
+        """The other ranks with the same part in the job, the nearest first."""
+        return self._nearest(rank, self._with_part(self._program(rank).part))
 
-        At least two of them are needed: of two ranks either may be wrong.
-        """
-        record = self.records[rank]
-        mine = record.calls[record.call[entry]]
-        name, number = record.groups[mine.group].name, record.seq[entry]
-        kind = self.kind(rank, name, point_to_point=True)
-        if kind is None:
-            return False
-        like = islice(self._nearest(rank, self._with_part(self._program(rank).part)), MOST_COMPARED)
-        ends = Counter(found for other in like if (found := self._ends_of(other, kind, number)))
-        ((theirs, times), *others) = ends.most_common() or [(frozenset(), 0)]
-        own = self._ends_of(rank, kind, number)
-        replaced = {op for op, _, _ in own - theirs} == {op for op, _, _ in theirs - own} == {mine.op}
-        return times > 1 and not others and (mine.op, mine.source, mine.target) not in theirs and replaced
+    def at_its_place(self, rank: int, group: str) -> Iterator[int]:
+        """The other ranks with this rank's place in groups with the part of this one, the nearest first."""
+        label, place = self.label(rank, group), self._place(rank, group)
+        return (other for other in self._nearest(rank) if (label, place) in self._places(other))
 
-    def _ends_of(self, rank: int, kind: Kind, number: int) -> frozenset[tuple[str, int | None, int | None]]:
-        """The sends and receives that the rank issued as this number of a kind, with their places in the group."""
-        record, labels = self.records[rank], self._labels(rank)
-        calls = (record.calls[call] for call, seq in zip(record.call, record.seq, strict=True) if seq == number)
-        return frozenset(
-            (call.op, call.source, call.target)
-            for call in calls
-            if call.point_to_point and call.source is not None and labels[record.groups[call.group].name] == kind[0]
-        )
+    def _place(self, rank: int, group: str) -> tuple[int, int] | None:
+        """The size of a group, and where the rank is in it."""
+        members = self._groups(rank)[group].ranks or ()
+        return (len(members), members.index(rank)) if rank in members else None
+
+    def _places(self, rank: int) -> set[tuple[str, tuple[int, int] | None]]:
+        return {(label, self._place(rank, group)) for group, label in self._labels(rank).items()}
 
     def first_deviation(self, rank: int) -> FirstDeviation | None:
         """The calls that the rank first left out, or made besides, compared with the nearest rank with its part.
 
         None where its calls are those of its like as far as both go, or what followed was another program.
         """
-        for like in islice(self._nearest(rank, self._with_part(self._program(rank).part)), ASKED_OF_A_SIDE):
+        for like in islice(self.like(rank), ASKED_OF_A_SIDE):
             found = self._compared_with(rank, like)
             if found is not None:
                 return found

@@ -1,0 +1,110 @@
+"""A send or receive that a rank makes with another partner than ranks with its part in the job, and who waits for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from ddpdoctor.analysis.collectives.call_sequences import users_stack
+from ddpdoctor.analysis.collectives.program_comparison import MOST_COMPARED, ProgramComparison
+from ddpdoctor.evidence.frames import Frame
+
+OPPOSITE = {"send": "recv", "recv": "send"}
+
+
+class Half(NamedTuple):
+    """One side of a transfer; its two ranks as places in the group."""
+
+    op: str
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherPartner:
+    """What a rank called, and what ranks with its part in the job call there; ranks are global."""
+
+    rank: int
+    place: Frame | None
+    """The line of the call."""
+    op: str
+    partner: int
+    expected_op: str
+    expected_partner: int
+
+
+@dataclass
+class TransferPartners:
+    """The partners of all sends and receives of ranks; each record is read once, when it is asked for."""
+
+    programs: ProgramComparison
+    _halves: dict[int, Mapping[str, Mapping[int, Mapping[Half, int]]]] = field(default_factory=dict)
+
+    def other_partner(self, rank: int, entry: int) -> OtherPartner | None:
+        """The first call, up to this one, that the rank makes with another partner than all ranks with its part.
+
+        Where no other rank has its part, those with its place in groups of this kind tell. The rank that should have been the
+        partner has to be asked whether it waits: a program may deviate for a reason.
+        """
+        record = self.programs.records[rank]
+        group = record.groups[record.calls[record.call[entry]].group]
+        label = self.programs.label(rank, group.name)
+        if label is None:
+            return None
+        own = self._of(rank).get(label, {})
+        like = [self._of(other).get(label, {}) for other in self._like(rank, group.name)]
+        for number in sorted(number for number in own if number <= record.seq[entry]):
+            known = {frozenset(one[number]) for one in like if number in one}
+            made = own[number]
+            if len(known) == 1 and (expected := known.pop()) != made.keys():
+                instead, lacking = made.keys() - expected, expected - made.keys()
+                if len(instead) != 1 or len(lacking) != 1:
+                    return None
+                stack = users_stack(record, record.stack[made[next(iter(instead))]])
+                return _told(rank, stack, next(iter(instead)), next(iter(lacking)), group.ranks)
+        return None
+
+    def _like(self, rank: int, group: str) -> Iterable[int]:
+        found = [*islice(self.programs.like(rank), MOST_COMPARED)]
+        return found or islice(self.programs.at_its_place(rank, group), MOST_COMPARED)
+
+    def _of(self, rank: int) -> Mapping[str, Mapping[int, Mapping[Half, int]]]:
+        """By label of a group and number of a call: the halves that the rank issued by it, with their entries."""
+        if rank not in self._halves:
+            found: dict[str, dict[int, dict[Half, int]]] = defaultdict(lambda: defaultdict(dict))
+            for entry, label, half in self._issued(rank):
+                found[label][self.programs.records[rank].seq[entry]][half] = entry
+            self._halves[rank] = found
+        return self._halves[rank]
+
+    def _issued(self, rank: int) -> Iterator[tuple[int, str, Half]]:
+        record = self.programs.records[rank]
+        kinds = {
+            number: (label, Half(call.op, call.source, call.target))
+            for number, call in enumerate(record.calls)
+            if call.source is not None and call.target is not None and call.op in OPPOSITE
+            if (label := self.programs.label(rank, record.groups[call.group].name)) is not None
+        }
+        for entry, number in enumerate(record.call):
+            if number in kinds:
+                yield entry, *kinds[number]
+
+
+def _told(
+    rank: int, stack: Sequence[Frame], instead: Half, lacking: Half, members: tuple[int, ...] | None
+) -> OtherPartner:
+    def partner(half: Half) -> int:
+        place = half.target if half.op == "send" else half.source
+        return members[place] if members is not None and place < len(members) else place
+
+    return OtherPartner(
+        rank=rank,
+        place=stack[-1] if stack else None,
+        op=instead.op,
+        partner=partner(instead),
+        expected_op=lacking.op,
+        expected_partner=partner(lacking),
+    )

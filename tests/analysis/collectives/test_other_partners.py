@@ -1,0 +1,49 @@
+"""A rank that sends to, or receives from, another rank than the one rank with its place in another pipeline does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import Did, flights, record, waits
+
+PIPELINES = ((0, 1, 2), (3, 4, 5))
+
+
+def stage(members: tuple[int, ...], *made: Did) -> FlightRecord:
+    """A rank of a pipeline; `peers` of its calls are places in it."""
+    own = (replace(one, group=f"p{members[0]}", members=members) for one in made)
+    found = record([*own], world=6)
+    groups = (replace(group, description="PIPELINE", ranks=members) for group in found.groups)
+    return replace(found, groups=tuple(groups))
+
+
+def transfer(op: str, source: int, target: int) -> Did:
+    return Did(op, line=80, peers=(source, target))
+
+
+@pytest.mark.parametrize(
+    ("made", "instead"),
+    [(transfer("recv", 2, 1), "recv from rank 2"), (transfer("send", 1, 0), "send to rank 0")],
+    ids=["another partner", "the other direction"],
+)
+def test_one_rank_at_the_same_place_tells_who_is_wrong_if_its_partner_waits(made: Did, instead: str) -> None:
+    right, wrong = PIPELINES
+    forward, onward = transfer("send", 0, 1), transfer("recv", 1, 2)
+    healthy = (
+        stage(wrong, forward),
+        stage(wrong, transfer("recv", 0, 1), transfer("send", 1, 2)),
+        stage(wrong, onward),
+    )
+    sick = (
+        stage(right, waits(forward)),
+        stage(right, waits(made), waits(transfer("send", 1, 2))),
+        stage(right, waits(onward)),
+    )
+    (finding,) = diagnose(flights(*sick, *healthy)).findings
+    assert (finding.code, finding.ranks) == ("DDP313", (1,))
+    assert f"rank 1 called {instead} where" in finding.message
+    assert "rank 0 waits in send to rank 1" in finding.message
