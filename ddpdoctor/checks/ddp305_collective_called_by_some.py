@@ -18,16 +18,15 @@ from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations,
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
-from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import Condition, SourceCode
-from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
+from ddpdoctor.messages import deviating_programs, first_deviations, framework_requests, loop_departures, unshared_calls
 from ddpdoctor.messages import unequal_iterations as iterations_messages
 from ddpdoctor.messages.calls_between_iterations import called_by_some
-from ddpdoctor.messages.collectives import condition_note, names, names_with_shapes, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -41,7 +40,6 @@ RULE = Rule(
     remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
     explains=("DDP307", "DDP312", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
-SHOWN_OPERATIONS = 3
 
 
 OF_COUNTS = (
@@ -99,7 +97,7 @@ def check(
     if unreduced is not None and unreduced.met:
         return  # ranks trained without the DDP model: DDP316
     met = {desync.culprits for desync in (*desyncs.of(Cause.MISMATCH), *desyncs.shapes)}  # DDP301, DDP302
-    told = any(desync.more_turns for desync in desyncs.found) or (
+    reported = any(desync.more_turns for desync in desyncs.found) or (
         graph is not None and any({*graph.ranks} <= {*ranks} for ranks in met)
     )
     skew = iterations.out_of_step if iterations is not None else None
@@ -110,46 +108,56 @@ def check(
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if skew is not None and (desync.counts or _had_diverged(skew, desync)):
             continue
-        told = True
-        everyone = (*desync.minority, *desync.majority)
-        errors = exception_context.errors_of(calls, desync)
-        decided = desync.tied and {rank for rank, _ in errors} == {*desync.minority}  # who handled an error is at fault
-        earlier = _first_of_them(skew, desync)
-        past = [*loop_departures.ways_past(passed_over(desync, code), desync.minority)]
-        unequal = unequal_iterations(desync, timeline, code) if not (earlier or errors or past) else None
-        if unequal is not None:
-            yield _by_turns(desync, unequal, everyone)
-            continue
-        yield RULE.finding(
-            _describe(desync, earlier, tied=desync.tied and not decided),
-            ranks=desync.minority if decided else desync.culprits,
-            where=[
-                *framework_requests.where(desync.request, desync.minority),
-                *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
-                *past,
-                *(_witnesses(desync, everyone, passed_over=bool(past)) if not earlier else ()),
-                *exception_context.where(errors),
-            ],
-            details=[
-                *_by_continue(desync, code),
-                *exception_context.sentences(errors),
-                *unplaced(desync.issued, everyone),
-            ],
-            remedy=exception_context.REMEDY if errors else _remedy(desync, passed_over=bool(past)),
-            seq=desync.seq,
-            group=desync.group.name or "default",
-            calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},
-        )
-    if guarded is not None and guarded.found and not told:
+        reported = True
+        yield _by_desync(desync, skew, calls, timeline, code)
+    if guarded is not None and guarded.found and not reported:
         yield from map(_by_group, guarded.found)
         return
     if (
-        not told
+        not reported
         and graph is not None
         and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA)
         and not graph.only_point_to_point
     ):
         yield _by_programs(graph)
+
+
+def _by_desync(
+    desync: Desync,
+    skew: IterationSkew | None,
+    calls: PerRank[CollectiveCalls] | None,
+    timeline: Timeline | None,
+    code: SourceCode | None,
+) -> Finding:
+    """The ranks of one group with a call too many, or without one."""
+    everyone = (*desync.minority, *desync.majority)
+    errors = exception_context.errors_of(calls, desync)
+    earlier = _first_of_them(skew, desync)
+    past = [*loop_departures.ways_past(passed_over(desync, code), desync.minority)]
+    unequal = unequal_iterations(desync, timeline, code) if not (earlier or errors or past) else None
+    if unequal is not None:
+        return _by_turns(desync, unequal, everyone)
+    decided = desync.tied and {rank for rank, _ in errors} == {*desync.minority}  # who handled an error is at fault
+    return RULE.finding(
+        unshared_calls.sentence(desync, earlier, tied=desync.tied and not decided),
+        ranks=desync.minority if decided else desync.culprits,
+        where=[
+            *framework_requests.where(desync.request, desync.minority),
+            *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
+            *past,
+            *(_witnesses(desync, everyone, passed_over=bool(past)) if not earlier else ()),
+            *exception_context.where(errors),
+        ],
+        details=[
+            *_by_continue(desync, code),
+            *exception_context.sentences(errors),
+            *unplaced(desync.issued, everyone),
+        ],
+        remedy=exception_context.REMEDY if errors else _remedy(desync, passed_over=bool(past)),
+        seq=desync.seq,
+        group=desync.group.name or "default",
+        calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},
+    )
 
 
 def _by_group(call: GuardedCall) -> Finding:
@@ -231,72 +239,24 @@ def _by_forwards(forked: ForkedForward) -> Finding:
 
 def _by_programs(graph: WaitForGraph) -> Finding:
     """By what ranks with the same part in the job call at the same point of their programs."""
-    ranks, meanwhile = graph.ranks, {rank: call for rank, call in graph.meanwhile.items() if rank in graph.ranks}
-    operations = [operation for operation in graph.operations if operation.group is not None]
-    waiting = {rank: call for operation in operations for rank, call in operation.waiting.items()}
-    called = " and ".join(operation.name for operation in operations[:SHOWN_OPERATIONS])
-    if len(operations) > SHOWN_OPERATIONS:
-        called += f" and {len(operations) - SHOWN_OPERATIONS} more of other groups"
-    others = [rank for rank in waiting if rank not in ranks]
+    waiting = deviating_programs.waiting_calls(graph)
+    shown = {**deviating_programs.next_calls(graph), **waiting}
     earlier = [*first_deviations.earlier(graph)]
-    if graph.tied:
-        (operation,) = operations
-        said = (
-            f"{group_ranks([*waiting])} called {called} that {group_ranks(operation.absent)} did not call, and all went on to "
-            f"{names(meanwhile, operation.absent)}{tie_note(tied=True)}"
-        )
-        point = ""
-    elif not any(operation.absent for operation in operations):
-        verdict = "left out a" if graph.reason is Reason.LEFT_OUT else "made an extra"
-        said = (
-            f"{group_ranks(ranks)} {verdict} collective of {_group(operations[0])}: {called} of {group_ranks(ranks)} is not "
-            f"the call in which {group_ranks(others)} {verb(others, 'waits', 'wait')}"
-        )
-        point = "have made another number of calls at this point"
-    elif earlier:
-        did = "left out" if graph.reason is Reason.LEFT_OUT else "made the extra call"
-        alike = [one.rank for one in earlier if one.name == earlier[0].name]
-        said = (
-            f"{group_ranks(alike)} {did} {earlier[0].name}; later calls of the group were mispaired until "
-            f"{group_ranks(others or ranks)} waited in {called}"
-        )
-        point = "called it at this point" if graph.reason is Reason.LEFT_OUT else "did not call it at this point"
-        point += f", as did {group_ranks(ranks)} before" if all(one.breaks_pattern for one in earlier) else ""
-    elif graph.reason is Reason.LEFT_OUT:
-        went_on = f", and went on to {names(meanwhile, ranks)}" if meanwhile else ""
-        they_wait = f"{group_ranks(others)} {verb(others, 'waits', 'wait')}"
-        said = f"{group_ranks(ranks)} never called {called}, in which {they_wait}{went_on}"
-        point = "have called it at this point"
-    else:
-        absent = sorted({rank for operation in operations for rank in operation.absent})
-        said = f"{group_ranks(ranks)} called {called} that {group_ranks(absent)} did not call"
-        point = "do not call it at this point"
-    shown = {**meanwhile, **waiting}
+    first = deviating_programs.group_operations(graph)[0]
+    others_did = deviating_programs.witnesses_of_the_part(graph, earlier)
     return RULE.finding(
-        said,
-        ranks=ranks,
+        deviating_programs.sentence(graph, earlier),
+        ranks=graph.ranks,
         where=[
             *(where for one in earlier for where in one.where()),
-            *witnesses(shown, ranks),
-            *witnesses(shown, others),
+            *witnesses(shown, graph.ranks),
+            *witnesses(shown, [rank for rank in waiting if rank not in graph.ranks]),
         ],
-        details=[
-            *([f"the other ranks with the same part in the job {point}"] if point else ()),
-            *graph.details(),
-            *unplaced(shown, shown),
-        ],
-        seq=operations[0].seq,
-        group=operations[0].group.name if operations[0].group is not None else None,
+        details=[*([others_did] if others_did else ()), *graph.details(), *unplaced(shown, shown)],
+        seq=first.seq,
+        group=deviating_programs.group_name(first),
         waiting=[*graph.waiting],
     )
-
-
-def _name(operation: Operation) -> str:
-    return operation.group.name if operation.group is not None else ""
-
-
-def _group(operation: Operation) -> str:
-    return _name(operation) or "the default group"
 
 
 def _by_ends(ended: EndedPeers, condition: Condition, frame: Frame) -> Finding:
@@ -351,53 +311,3 @@ def _by_continue(desync: Desync, code: SourceCode | None) -> Iterator[str]:
     lines = turns_without_a_call(desync, code) if desync.counts else []
     if lines:
         yield f"a rank that takes the `continue` at {' or '.join(lines)} makes no call in that turn of the loop"
-
-
-def _of_counts(desync: Desync, *, tied: bool) -> str:
-    by_count: dict[int, list[int]] = {}
-    for rank in (*desync.minority, *desync.majority):
-        by_count.setdefault(desync.counts[rank], []).append(rank)
-    group = f"group {desync.group.name}" if desync.group.name else "the default group"
-    (first, ranks), *others = by_count.items()
-    rest = " and ".join(f"{group_ranks(same)} {count}" for count, same in others)
-    return (
-        f"{group_ranks(ranks)} called {first} collectives of {group} and {rest}, and all ended with exit code 0: calls were "
-        f"mispaired, or had no partner{tie_note(tied=tied)}"
-    )
-
-
-def _describe(desync: Desync, earlier: Mapping[int, CollectiveCall], *, tied: bool) -> str:
-    if desync.counts:
-        return _of_counts(desync, tied=tied)
-    minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
-    if earlier:
-        first = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in earlier.values()))
-        return (
-            f"{minority} called {first} that {majority} did not call; later calls were mispaired until {majority} ended with "
-            "exit code 0"
-        )
-    never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
-    ours, theirs = (names(desync.issued, ranks) for ranks in (desync.minority, desync.majority))
-    if ours == theirs and desync.cause is Cause.MISSING:
-        ours, theirs = (names_with_shapes(desync.issued, ranks) for ranks in (desync.minority, desync.majority))
-    if desync.cause is Cause.MISSING:
-        said = f"{minority} never called {theirs} that {majority} {verb(desync.majority, 'calls', 'call')}"
-        if desync.ended:
-            return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"
-        at = "was one at another line" if ours == theirs else f"was {ours}"
-        return f"{said}: the next that {verb(desync.minority, 'it', 'they')} called {at}" if ours else said
-    said = f"{minority} called {ours} that {never}"
-    if desync.ended:
-        return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"
-    if desync.offset is not None and desync.met is not None:
-        count = desync.offset.extra
-        extra = f"1 extra call ({ours})" if count == 1 else f"{count} extra calls ({ours}, ...)"
-        end = f"{names(desync.met, desync.minority)} met {names(desync.met, desync.majority)}"
-        return f"{minority} issued {extra}; later calls were mispaired until {end}"
-    loop = desync.comparison.loop
-    if desync.comparison.relation is Relation.WITHIN and desync.comparison.again and loop is not None:
-        said = (
-            f"{minority} called {ours} where {majority} called {theirs}: "
-            f"{verb(desync.minority, 'it makes', 'they make')} a turn of `{loop.head}` more, or left that call out before"
-        )
-    return f"{said}{tie_note(tied=tied)}"

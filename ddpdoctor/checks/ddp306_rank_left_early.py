@@ -86,7 +86,8 @@ def check(
     made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
     skew = iterations.out_of_step if iterations is not None else None
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
-    unexplained = mixed_up and not (desyncs is not None and desyncs.found)
+    diverged = desyncs is not None and bool(desyncs.found)
+    unexplained = mixed_up and not diverged
     noticed = skew or (iterations.left_out if iterations is not None and unexplained else None)
     departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
     if departure is not None:
@@ -103,17 +104,17 @@ def check(
     at_the_end = departures.at_the_end if departures is not None else None
     if not mixed_up and at_the_end is not None and timeline is not None:
         mixed_up = met_behind_its_loop(at_the_end, timeline, code)
-    if mixed_up and at_the_end is not None and not (desyncs is not None and desyncs.found):
+    if mixed_up and at_the_end is not None and not diverged:
         yield _by_departure(
             at_the_end, code, lost=[*_behind(at_the_end), *(mispaired.where() if mispaired is not None else ())]
         )
         return
-    if aborted is not None and at_the_end is None and not (desyncs is not None and desyncs.found):
+    if aborted is not None and at_the_end is None and not diverged:
         yield RULE.finding(
             last_places.sentence(aborted), ranks=aborted.ranks, where=last_places.where(aborted), remedy=OF_A_DECISION
         )
         return
-    if accumulates and (skew is not None or mixed_up or (desyncs is not None and desyncs.found)):
+    if accumulates and (skew is not None or mixed_up or diverged):
         return  # the ranks diverged there: DDP316
     if iterations is not None and iterations.forked is not None:
         return  # and there: DDP305
@@ -121,75 +122,90 @@ def check(
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     # ranks that diverged before come to the end of a loop at different calls after as many turns: DDP316
     gone_early = [desync for desync in left if skew is None or not desync.more_turns]
-    for desync, *elsewhere in _by_end(gone_early):
-        left_by = early_ends.left_by(exits, desync.ended)
-        gone = (
-            last
-            if last is not None
-            and last.ranks == desync.minority
-            and (not last.went_on or (last.how is How.SHORT and desync.ended))
-            else None
-        )
-        everyone = (*desync.minority, *desync.majority)
-        out_of_loops = [*_out_of_loops(desync, calls, code)] if gone is None and not left_by else []
-        lengths = [*rank_values.where(desync.issued, desync.majority, desync.minority[0], code)]
-        errors = exception_context.errors_of(calls, desync)
-        longer = _longer(desync, gone)
-        as_many = _as_many(desync, made_steps) and not longer
-        skipped = (
-            ()
-            if errors or (gone is not None and gone.how is not How.ENDED)
-            else _or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
-        )
-        yield RULE.finding(
-            early_ends.more(longer, counted=gone is not None)
-            + _describe(desync, made_steps)
-            + _waits_elsewhere(elsewhere),
-            ranks=longer or desync.culprits,
-            where=[
-                *(left_by or out_of_loops),
-                *(_asked(code, desync.minority, desync.majority) if not errors else ()),
-                *lengths,
-                *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
-                *witnesses(desync.issued, everyone),
-                *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
-                *exception_context.where(errors),
-            ],
-            details=[
-                *([loop_departures.sentence(gone)] if gone is not None else ()),
-                *exception_context.sentences(errors),
-                *unplaced(desync.issued, everyone),
-                *skipped,
-                *(_or_called_alone(desync, code) if gone is None or gone.how is not How.SHORT else ()),
-            ],
-            remedy=exception_context.REMEDY
-            if errors
-            else OF_AN_EXIT
-            if left_by and early_ends.in_a_loop(exits, desync.ended, code)
-            else OF_A_DECISION
-            if out_of_loops
-            else ALL_COME
-            if as_many and not lengths
-            else OF_A_DECISION
-            if gone is None and _by_a_decision(desync, made_steps, code)
-            else None,
-            seq=desync.seq,
-            group=desync.group.name or "default",
-            calls={str(rank): desync.group.reached(rank) for rank in everyone},
-            steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
-        )
+    for together in _by_end(gone_early):
+        yield _by_desync(together, last, made_steps, exits, calls, code)
     if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
         yield RULE.finding(
             stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
             ranks=stack_desync.culprits,
             where=stack_desync.where(""),
-            details=[*_or_skipped(stack_desync.culprits, stack_desync.skips), HOW_IT_IS_KNOWN],
+            details=[*early_ends.or_skipped(stack_desync.culprits, stack_desync.skips), HOW_IT_IS_KNOWN],
         )
-    told = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
-    if failures is not None and not told:
+    reported = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
+    if failures is not None and not reported:
         yield from _by_exits(failures, made_steps, exits, calls, code, last)
         if desyncs is None and ended_peers is not None:
             yield from _by_stacks(ended_peers, code)
+
+
+def _by_desync(
+    together: Sequence[Desync],
+    last: LoopDeparture | None,
+    steps: Mapping[int, int],
+    exits: PerRank[RankExit] | None,
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> Finding:
+    """Ranks that left, by the calls in which their peers wait for them, one desync per group."""
+    desync, *elsewhere = together
+    everyone = (*desync.minority, *desync.majority)
+    departure = last if last is not None and _is_departure_of(last, desync) else None
+    left_by = early_ends.left_by(exits, desync.ended)
+    out_of_loops = [*_out_of_loops(desync, calls, code)] if departure is None and not left_by else []
+    lengths = [*rank_values.where(desync.issued, desync.majority, desync.minority[0], code)]
+    errors = exception_context.errors_of(calls, desync)
+    longer = _longer(desync, departure)
+    if errors:
+        remedy: str | None = exception_context.REMEDY
+    elif left_by and early_ends.in_a_loop(exits, desync.ended, code):
+        remedy = OF_AN_EXIT
+    elif out_of_loops:
+        remedy = OF_A_DECISION
+    elif _as_many(desync, steps) and not longer and not lengths:
+        remedy = ALL_COME
+    else:
+        remedy = OF_A_DECISION if departure is None and _by_a_decision(desync, steps, code) else None
+    return RULE.finding(
+        early_ends.more(longer, counted=departure is not None)
+        + early_ends.sentence(desync, steps)
+        + early_ends.waits_elsewhere(elsewhere),
+        ranks=longer or desync.culprits,
+        where=[
+            *(left_by or out_of_loops),
+            *(_asked(code, desync.minority, desync.majority) if not errors else ()),
+            *lengths,
+            *(loop_departures.where(departure) if departure is not None else _ways_out(desync, code)),
+            *witnesses(desync.issued, everyone),
+            *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
+            *exception_context.where(errors),
+        ],
+        details=[
+            *([loop_departures.sentence(departure)] if departure is not None else ()),
+            *exception_context.sentences(errors),
+            *unplaced(desync.issued, everyone),
+            *(() if errors else _or_skipped_of(desync, departure, longer, code)),
+            *(_or_called_alone(desync, code) if departure is None or departure.how is not How.SHORT else ()),
+        ],
+        remedy=remedy,
+        seq=desync.seq,
+        group=desync.group.name or "default",
+        calls={str(rank): desync.group.reached(rank) for rank in everyone},
+        steps={str(rank): steps[rank] for rank in sorted(steps)},
+    )
+
+
+def _is_departure_of(last: LoopDeparture, desync: Desync) -> bool:
+    """Whether the ranks of this desync left their loop for good as `last` has it."""
+    for_good = not last.went_on or (last.how is How.SHORT and bool(desync.ended))
+    return last.ranks == desync.minority and for_good
+
+
+def _or_skipped_of(
+    desync: Desync, departure: LoopDeparture | None, longer: Sequence[int], code: SourceCode | None
+) -> Iterator[str]:
+    """That the ranks may have skipped a batch, where nothing shows that they had fewer."""
+    if departure is None or departure.how is How.ENDED:
+        yield from early_ends.or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
 
 
 def _longer(desync: Desync, gone: LoopDeparture | None) -> tuple[int, ...]:
@@ -205,15 +221,6 @@ def _by_end(desyncs: Sequence[Desync]) -> Iterator[list[Desync]]:
     for number, desync in enumerate(desyncs):
         together.setdefault(desync.minority if desync.ended else (-1 - number,), []).append(desync)
     yield from together.values()
-
-
-def _waits_elsewhere(desyncs: Sequence[Desync]) -> str:
-    """`, and rank 2 waits in all_reduce #73 of group 1 (mesh_dp)` for each of these."""
-    return "".join(
-        f", and {group_ranks(desync.majority)} {verb(desync.majority, 'waits', 'wait')} in "
-        f"{names(desync.issued, desync.majority)}"
-        for desync in desyncs
-    )
 
 
 def _by_departure(
@@ -232,7 +239,7 @@ def _by_departure(
             *loop_departures.where(departure),
             *lost,
         ],
-        details=[*_or_skipped(departure.ranks, loop_departures.skips(departure))],
+        details=[*early_ends.or_skipped(departure.ranks, loop_departures.skips(departure))],
         remedy=OF_A_JUMP
         if departure.how is How.LEFT
         else OF_A_DECISION
@@ -368,27 +375,6 @@ def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:
     """Whether the ranks that ended had made as many steps as those that wait for them."""
     ended, others = ({steps.get(rank) for rank in side} for side in (desync.minority, desync.majority))
     return bool(desync.ended) and ended == others and len(ended) == 1 and None not in ended
-
-
-def _describe(desync: Desync, steps: Mapping[int, int]) -> str:
-    minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
-    after, still = early_ends.steps(desync.minority, steps), early_ends.steps(desync.majority, steps)
-    there = f"{majority} {verb(desync.majority, 'waits', 'wait')} in {names(desync.issued, desync.majority)}"
-    comparison = f", {verb(desync.majority, 'which has', 'which have')} made {still}" if after and still else ""
-    if desync.ended:
-        return f"{minority} ended with exit code 0{f' after {after}' if after else ''} while {there}{comparison}"
-    left = f"{minority} left {verb(desync.minority, 'its', 'their')} loop{f' after {after}' if after else ''}"
-    waits = verb(desync.minority, "waits", "wait")
-    return f"{left} and {waits} in {names(desync.issued, desync.minority)} while {there}{comparison}"
-
-
-def _or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
-    """A rank that passes over a batch comes to the end of its loop as early as one that has fewer of them."""
-    if lines:
-        yield (
-            f"{group_ranks(ranks)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "
-            "skipped, its gradients are off by one step (DDP316)"
-        )
 
 
 def _or_called_alone(desync: Desync, code: SourceCode | None) -> Iterator[str]:

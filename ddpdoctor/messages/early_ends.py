@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.desync import Desync
 from ddpdoctor.analysis.crashes.failures import Failure, unique_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
 from ddpdoctor.messages import loop_departures
-from ddpdoctor.messages.collectives import verb
+from ddpdoctor.messages.collectives import names, verb
 from ddpdoctor.model import Where, group_ranks
 
 _DDP = "/torch/nn/parallel/distributed.py"
@@ -124,3 +125,34 @@ def steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:
         return ""
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{span} step{'s' if counts != [1] else ''}"
+
+
+def sentence(desync: Desync, made: Mapping[int, int]) -> str:
+    """That these ranks left or ended while others wait for them, and the steps that each had made."""
+    minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
+    after, still = steps(desync.minority, made), steps(desync.majority, made)
+    there = f"{majority} {verb(desync.majority, 'waits', 'wait')} in {names(desync.issued, desync.majority)}"
+    comparison = f", {verb(desync.majority, 'which has', 'which have')} made {still}" if after and still else ""
+    if desync.ended:
+        return f"{minority} ended with exit code 0{f' after {after}' if after else ''} while {there}{comparison}"
+    left = f"{minority} left {verb(desync.minority, 'its', 'their')} loop{f' after {after}' if after else ''}"
+    waits = verb(desync.minority, "waits", "wait")
+    return f"{left} and {waits} in {names(desync.issued, desync.minority)} while {there}{comparison}"
+
+
+def waits_elsewhere(desyncs: Sequence[Desync]) -> str:
+    """`, and rank 2 waits in all_reduce #73 of group 1 (mesh_dp)` for each of these."""
+    return "".join(
+        f", and {group_ranks(desync.majority)} {verb(desync.majority, 'waits', 'wait')} in "
+        f"{names(desync.issued, desync.majority)}"
+        for desync in desyncs
+    )
+
+
+def or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
+    """A rank that passes over a batch comes to the end of its loop as early as one that has fewer of them."""
+    if lines:
+        yield (
+            f"{group_ranks(ranks)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "
+            "skipped, its gradients are off by one step (DDP316)"
+        )
