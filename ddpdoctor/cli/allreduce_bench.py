@@ -69,7 +69,7 @@ def register(app: typer.App) -> None:
 def allreduce_bench(
     nproc: NprocOption = None,
     collective: Annotated[
-        Collective, typer.Option("--collective", help="Collective to measure.")
+        Collective, typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {Collective.listed()}.")
     ] = Collective.ALL_REDUCE,
     sizes: Annotated[
         Optional[str],  # noqa: UP045
@@ -77,7 +77,9 @@ def allreduce_bench(
             "--sizes", metavar="SIZES", help="A range in factors of four (1K..64M), or sizes separated by commas."
         ),
     ] = None,
-    dtype: Annotated[Dtype, typer.Option("--dtype", help="Data type of the elements.")] = Dtype.FLOAT32,
+    dtype: Annotated[
+        Dtype, typer.Option("--dtype", metavar="DTYPE", help=f"Data type of the elements: {Dtype.listed()}.")
+    ] = Dtype.FLOAT32,
     op: Annotated[
         Optional[Operator],  # noqa: UP045
         typer.Option("--op", help="Reduction, for collectives that reduce.  [default: sum]"),

@@ -12,7 +12,7 @@ from ddpdoctor.cli.options import ListFormat
 
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
-    app.command("checks")(checks)
+    app.command("checks", short_help="List every finding that ddpdoctor can make.")(checks)
 
 
 def checks(

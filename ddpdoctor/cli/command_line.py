@@ -50,6 +50,11 @@ ClickException: Any = next(base for base in BadParameter.__mro__ if base.__name_
 class Choice(str, Enum):
     """The words that an option takes. As strings they are defaults of older versions of typer, too, beside any click."""
 
+    @classmethod
+    def listed(cls) -> str:
+        """All of them for a help text, which wraps; typer's own list does not."""
+        return ", ".join(word.value for word in cls)
+
 
 class App(typer.Typer):
     """A program of several commands. Help is plain text, and errors are left to the caller."""
@@ -166,7 +171,10 @@ def _with_variable(parameter: inspect.Parameter, command: str) -> inspect.Parame
         variables_of(command, long_name(_names(option) or [f"--{parameter.name.strip('_').replace('_', '-')}"]))
     )
     option.show_envvar = False
-    if float in (kind, *typing.get_args(kind)) and option.callback is None:
+    kinds = (kind, *typing.get_args(kind))
+    if int in kinds and option.metavar is None:
+        option.metavar = "N"  # and not INTEGER RANGE
+    if float in kinds and option.callback is None:
         option.callback = _number
     return parameter.replace(annotation=Annotated[kind, option])
 

@@ -24,7 +24,12 @@ def register(app: typer.App) -> None:
 def env(
     deadline: Annotated[
         float,
-        typer.Option(min=1, help="Seconds to wait for the other ranks of a launch before they are reported missing."),
+        typer.Option(
+            "--deadline",
+            metavar="SECONDS",
+            min=1,
+            help="Time to wait for the other ranks of a launch before they are reported missing.",
+        ),
     ] = 60.0,
     *,
     options: ReportOptions,

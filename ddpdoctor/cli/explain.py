@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 MAX_STDIN_BYTES = 64 << 20  # more than anybody pastes; a log of any size is given as a file
-_LIKE_A_CODE = re.compile(r"ddp\d*", re.IGNORECASE)
+_LIKE_A_CODE = re.compile(r"ddp(?:\d\w*)?", re.IGNORECASE)
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err"}
 
 

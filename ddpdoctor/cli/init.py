@@ -43,7 +43,10 @@ def register(app: typer.App) -> None:
 
 
 def init(
-    launcher: Annotated[Launcher, typer.Argument(help="Launcher of the job.")],
+    launcher: Annotated[
+        Launcher,
+        typer.Argument(metavar="LAUNCHER", help=f"Launcher of the job: {Launcher.listed()}."),
+    ],
     command: Annotated[
         Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
         typer.Argument(metavar="-- COMMAND...", help="The training script and its options.  [default: train.py]"),
@@ -63,13 +66,13 @@ def init(
     hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="Time limit of the job.")] = 24,
     image: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--image", help="The container image, for k8s, pytorchjob and --container."),
+        typer.Option("--image", metavar="IMAGE", help="The container image, for k8s, pytorchjob and --container."),
     ] = None,
     container: Annotated[
         Optional[Container],  # noqa: UP045
         typer.Option("--container", help="Under Slurm: run --image with pyxis (enroot) or apptainer."),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "ddp",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the job.")] = "ddp",
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout; it must not exist."),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
-    app.command("lint")(lint)
+    app.command("lint", short_help="Name the usual mistakes in scripts and training code.")(lint)
 
 
 @reports

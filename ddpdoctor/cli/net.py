@@ -34,7 +34,7 @@ NodeRankOption = Annotated[
 ]
 AddrOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--master-addr", help="Name or address of node 0. [default: MASTER_ADDR]"),
+    typer.Option("--master-addr", metavar="HOST", help="Name or address of node 0. [default: MASTER_ADDR]"),
 ]
 PortOption = Annotated[
     Optional[int],  # noqa: UP045
@@ -60,7 +60,9 @@ def net(
     node_rank: NodeRankOption = None,
     master_addr: AddrOption = None,
     master_port: PortOption = None,
-    deadline: Annotated[float, typer.Option("--deadline", min=5, help="Time limit, even without a verdict.")] = 60,
+    deadline: Annotated[
+        float, typer.Option("--deadline", metavar="SECONDS", min=5, help="Time limit, even without a verdict.")
+    ] = 60,
     nodes_out: NodesOutOption = None,
     *,
     options: ReportOptions,

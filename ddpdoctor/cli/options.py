@@ -50,7 +50,15 @@ def _codes(given: list[str] | None) -> list[str]:
     return [*parse_codes(given or ())]
 
 
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the report.")]
+FormatOption = Annotated[
+    Format,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help=f"Format of the report: {Format.listed()}.",
+    ),
+]
 OutputOption = Annotated[
     Optional[Path],  # noqa: UP045 - a default of None on Python 3.10
     typer.Option("--output", "-o", metavar="FILE", help="Write the report to FILE; text still goes to the terminal."),

@@ -17,6 +17,8 @@ class FailureLine:
     """The rank that wrote it; None where the log does not show it."""
     number: int = 0
     """Its number in its file, from 1."""
+    file: str = ""
+    """The path of its file, as it was given; empty where it was not read from one."""
     at: float | None = None
     """Seconds since the beginning of the year, as the line's own clock has it; None where it shows no time."""
     clock: str = ""

@@ -48,6 +48,7 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
     """
     log = LogContents()
     for path in paths:
+        log.file = str(path)
         try:
             for line in lines_of(path):
                 log.lines += 1
@@ -120,7 +121,9 @@ def _remember(log: LogContents, who: RankLines, rank: int | None, line: LogLine)
     if log.forms[key] <= MAX_PER_FORM and len(log.failure_lines) < MAX_FAILURE_LINES:
         moment = time_of(line.stamp, line.text)
         at, clock = moment if moment is not None else (None, "")
-        log.failure_lines.append(FailureLine(text=text, rank=rank, number=line.number, at=at, clock=clock))
+        log.failure_lines.append(
+            FailureLine(text=text, rank=rank, number=line.number, file=log.file, at=at, clock=clock)
+        )
 
 
 def _of_launcher(log: LogContents, text: str) -> bool:

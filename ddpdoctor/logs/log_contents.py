@@ -79,6 +79,8 @@ class RankLines:
 class LogContents:
     """All that has been read so far."""
 
+    file: str = ""
+    """The path of the file that is being read, as it was given."""
     ranks: dict[int | None, RankLines] = field(default_factory=dict)
     """By rank, what the log shows of it."""
     table: TorchrunTable = field(default_factory=TorchrunTable)

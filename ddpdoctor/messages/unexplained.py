@@ -20,7 +20,7 @@ SHOWN_CHARACTERS = 200
 
 
 def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]:
-    """`the log shows a failure that no rule explains; the first line of it, of rank 3 at 09:31:44 (line 120): ...`.
+    """`the log shows a failure that no rule explains; its first line, of rank 3 at 09:31:44 (line 120): ...`.
 
     Of a job that failed, by its log, where nothing that is a finding explains it.
     """
@@ -28,8 +28,9 @@ def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]
     if first is None:
         return
     at = f" at {first.clock}" if first.clock else ""
-    number = f" (line {first.number})" if first.number else ""
-    who_ = f" of rank {first.rank}" if first.rank is not None else ""
+    several = failures.log is not None and len(failures.log.files) > 1
+    number = f" (line {first.number}{f' of {first.file}' if several and first.file else ''})" if first.number else ""
+    who_ = f", of rank {first.rank}" if first.rank is not None else ""
     why = (
         "the cause of this failure is not in the log" if explained else "the log shows a failure that no rule explains"
     )
@@ -40,7 +41,7 @@ def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]
             "`ddpdoctor watch`, which names the rank and the line while it hangs"
         )
         return
-    yield f"{why}; its first line is{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"
+    yield f"{why}; its first line{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"
 
 
 def _by(log: JobLog | None) -> str:

@@ -76,6 +76,7 @@ def test_help_shows_arguments_options_and_defaults() -> None:
     shown = invoke("--help").output
     assert shown.count("What to paint.") == 1
     assert "[default: red]" in shown
+    assert "--coats N " in shown
     assert "[default: 2; 1<=x<=9]" in shown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,9 +42,22 @@ def test_every_command_explains_itself() -> None:
         assert ddpdoctor(name, "--help").returncode == 0
 
 
+def test_a_terminal_of_60_columns_cuts_no_help_text(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    for command in ([], *([name.replace("_", "-")] for name in cli.COMMANDS)):
+        assert cli.run([*command, "--help"]) == 0
+        described = capfd.readouterr().out.partition("\n\n")[2]
+        assert not [line for line in described.splitlines() if len(line) > 60 or re.search(r"\w\.\.\.$", line)]
+        assert not re.search(r"\b(INTEGER|FLOAT|TEXT)( RANGE)?  ", described)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["explain", "ddp305x"], "did you mean DDP305?"),
+        (["init", "foo"], "Invalid value for 'LAUNCHER': 'foo' is not one of 'slurm'"),
         (["frobnicate"], "No such command 'frobnicate'"),
         (["explain"], "Missing argument"),
         (["explain", "DDP999"], "'DDP999' is not a code or name of a finding\n  `ddpdoctor checks` lists them all"),

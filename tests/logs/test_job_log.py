@@ -360,7 +360,15 @@ def test_a_rank_that_lost_a_peer_is_not_all_that_is_to_know(tmp_path: Path) -> N
     assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
     lost, first = report.undecided
     assert lost == "rank 0 failed because of a peer whose own error is not in the log: give the logs of all ranks"
-    assert first.endswith(f"its first line is of rank 0 (line 2): {error[:200]}")
+    assert first.endswith(f"its first line, of rank 0 (line 2): {error[:200]}")
+
+
+def test_of_several_logs_the_one_with_the_first_line_of_a_failure_is_named(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.log", tmp_path / "other.log"
+    one.write_text("step 1 loss 0.3\nstep 2 loss 0.2\n")
+    other.write_text("step 1 loss 0.3\nError: no such thing\n")
+    (first,) = diagnose(gather([one, other])).undecided
+    assert first.endswith(f"its first line (line 2 of {other}): Error: no such thing")
 
 
 def test_what_torchrun_raised_is_no_ranks(tmp_path: Path) -> None:
