@@ -11,7 +11,7 @@ from torch import nn
 
 from ddpdoctor.agent.inside.ddp_models import Models
 from ddpdoctor.agent.inside.integrity import IntegrityLog
-from ddpdoctor.agent.inside.module_listing import ParameterListing
+from ddpdoctor.agent.inside.module_listing import Listing
 from ddpdoctor.agent.inside.step_counts import StepCounts
 
 
@@ -19,8 +19,8 @@ def test_a_held_model_is_walked_through_once_and_again_after_it(monkeypatch: pyt
     models, module = Models(), nn.Linear(2, 2)
     models.add(module)
     walks: list[nn.Module] = []
-    walk = ParameterListing.of
-    monkeypatch.setattr(ParameterListing, "of", lambda self, of: walks.append(of) or walk(self, of))  # type: ignore[func-returns-value]
+    walk = Listing.of
+    monkeypatch.setattr(Listing, "of", lambda self, of: walks.append(of) or walk(self, of))  # type: ignore[func-returns-value]
     with models.held():
         assert [*models.parameters()] == [*models.parameters()] == ["weight", "bias"]
         assert len(walks) == 1

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ddpdoctor.agent.inside import whereabouts
 from ddpdoctor.agent.inside.ddp_models import Models
 from ddpdoctor.agent.inside.gradient_projection import projection
-from ddpdoctor.agent.inside.module_listing import ParameterListing
+from ddpdoctor.agent.inside.module_listing import Listing
 from ddpdoctor.agent.inside.packed_tensors import LocalGradients, Packed
 from ddpdoctor.ranks.element_texts import element_texts
 from tests.agent import odd_tensors
@@ -162,7 +162,7 @@ def test_local_gradients_keep_what_was_taken_last_or_carried_over() -> None:
 
 def test_the_listing_of_parameters_is_the_same_dict_until_the_modules_change() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    listing = ParameterListing("model2:")
+    listing = Listing("parameters", "model2:")
     first = listing.of(model)
     assert [*first] == ["model2:0.weight", "model2:0.bias", "model2:1.weight", "model2:1.bias"]
     assert listing.of(model) is first
@@ -187,7 +187,7 @@ def test_the_listing_knows_modules_of_torchscript() -> None:
     """A scripted module has other containers for its registries, and a traced one does not have them in its dictionary."""
     traced = torch.jit.trace(nn.Sequential(nn.Linear(2, 2)), torch.ones(1, 2))  # type: ignore[no-untyped-call]
     model = nn.Sequential(nn.Linear(2, 2), torch.jit.script(nn.Sequential(nn.Linear(2, 2))), traced)
-    listing = ParameterListing("")
+    listing = Listing("parameters", "")
     found = listing.of(model)
     assert [*found] == ["0.weight", "0.bias", "1.0.weight", "1.0.bias", "2.0.weight", "2.0.bias"]
     assert {name: id(one) for name, one in found.items()} == {name: id(one) for name, one in model.named_parameters()}

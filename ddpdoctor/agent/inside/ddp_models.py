@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from .dtensor import is_meshed
 from .mode_changes import ModeChanges
-from .module_listing import ParameterListing, same
+from .module_listing import Listing, same
 from .named_tensors import unwrapped
 from .optimizer_settings import parameters_of
 from .schema.source_line import SourceLine
@@ -51,7 +51,10 @@ class WrappedModel:
     def __init__(self, ddp: nn.Module, prefix: str, changes: ModeChanges | None = None) -> None:
         module = unwrapped(ddp)
         self._kept: nn.Module | None = module
-        self._listing = ParameterListing(prefix)
+        self._listing = Listing("parameters", prefix)
+        self._buffer_listing = Listing("buffers", prefix)
+        self._listed_buffers: dict[str, Tensor] = {}
+        self._buffers: dict[str, Tensor] = {}
         self._module = weakref.ref(module)
         self.prefix = prefix
         ignored = set(getattr(ddp, "parameters_to_ignore", ()))
@@ -90,6 +93,8 @@ class WrappedModel:
         self._kept = None
         self._modes.forget()
         self._listing.forget()
+        self._buffer_listing.forget()
+        self._listed_buffers, self._buffers = {}, {}
 
     def wrapper_forward(self, *, broadcasts: bool) -> None:
         """Its wrapper's forward begins in training, and copies rank 0's buffers to all ranks first or does not."""
@@ -146,9 +151,12 @@ class WrappedModel:
         return self._modes.of(self._kept, self.parameters()) if self._kept is not None else None
 
     def buffers(self) -> dict[str, Tensor]:
-        """Every buffer by name."""
-        named = self._kept.named_buffers() if self._kept is not None else ()
-        return {self.prefix + name: buffer for name, buffer in named if not is_meshed(buffer)}
+        """Every buffer by name that lies on no device mesh; the same dict for as long as the module has the same ones."""
+        listed = self._buffer_listing.of(self._kept) if self._kept is not None else {}
+        if listed is not self._listed_buffers:
+            self._listed_buffers = listed
+            self._buffers = {name: buffer for name, buffer in listed.items() if not is_meshed(buffer)}
+        return self._buffers
 
 
 class Models:
@@ -160,6 +168,7 @@ class Models:
         self._steppers: WeakSet[Optimizer] = WeakSet()
         self._named = _NamedParameters()
         self._named_with: WeakKeyDictionary[Optimizer, _NamedParameters] = WeakKeyDictionary()
+        self._held: dict[int, dict[str, Tensor]] | None = None  # by the optimizer's id, while the job does not run
         self.count = 0
         self.mode_changes = ModeChanges()
         """The user's lines that put modules into evaluation mode."""
@@ -230,18 +239,28 @@ class Models:
 
         The same dict is returned for as long as it holds, and must not be changed.
         """
+        if self._held is None:
+            return self._together(optimizer)
+        found = self._held.get(id(optimizer))
+        if found is None:
+            found = self._held[id(optimizer)] = self._together(optimizer)
+        return found
+
+    def _together(self, optimizer: Optimizer | None) -> dict[str, Tensor]:
         known = self._named if optimizer is None else self._named_with.setdefault(optimizer, _NamedParameters())
         return known.of([model.parameters() for model in self], optimizer)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, each model is walked through once: nothing of the job runs."""
+        """Inside, each model is walked through once, and each optimizer's groups: nothing of the job runs."""
         models = [*self]
         for model in models:
             model.hold()
+        self._held = {}
         try:
             yield
         finally:
+            self._held = None
             for model in models:
                 model.release()
 

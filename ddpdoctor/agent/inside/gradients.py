@@ -163,9 +163,9 @@ class _Hooks:
         if self._gradients is None:
             return [0] * len(parameters), torch.zeros(len(parameters), dtype=torch.float64, device="cpu")
         local = self._gradients.projections()
-        places = [self._places.get(id(parameter), -1) for parameter in parameters]
-        if places == [*range(len(self._counts))]:
+        if same(parameters, [one() for one in self._hooked]):
             return list(self._counts), local
+        places = [self._places.get(id(parameter), -1) for parameter in parameters]
         local = torch.cat(
             [local, torch.zeros(1, dtype=torch.float64, device="cpu")]
         )  # the last one for a parameter without a hook

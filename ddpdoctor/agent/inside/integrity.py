@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -70,8 +71,10 @@ class IntegrityLog:
         gradients = self._gradients()
         self._received = [one for one in gradients if one is not None]
         self._received_writes = versions(self._received)
-        there = iter(_cut(self._digests.joined(self._received, "gradients")))
-        self._reduced = "".join(NOTHING if gradient is None else next(there) for gradient in gradients)
+        self._reduced = self._digests.joined(self._received, "gradients")
+        if len(self._received) < len(gradients):
+            there = iter(_cut(self._reduced))
+            self._reduced = "".join(NOTHING if gradient is None else next(there) for gradient in gradients)
 
     def before_step(self, optimizer: Optimizer, *, look: bool = False) -> None:
         """The optimizer is about to step: with `look`, and where operations have written weights, these are looked at."""
@@ -81,11 +84,12 @@ class IntegrityLog:
         if own and (look or versions(own) != self._begin):
             self._given = self._digests.joined(own, "weights")
             self._given_parities = self._digests.parities(own)
-        state = [*chain.from_iterable(of_one.values() for of_one in optimizer.state.values())]
+        kept: Any = optimizer.state
         try:
-            self._state = sum(map(VERSION, state))
+            self._state = sum(map(VERSION, chain.from_iterable(map(dict.values, kept.values()))))
         except (AttributeError, RuntimeError, TypeError) as error:  # one is no tensor, or of inference mode
             pass_on(error)
+            state = chain.from_iterable(of_one.values() for of_one in kept.values() if isinstance(of_one, dict))
             self._state = versions([value for value in state if isinstance(value, Tensor)])
 
     def write(self, counts: StepCounts, beside: int, after: str, *, left_out: bool = False) -> None:

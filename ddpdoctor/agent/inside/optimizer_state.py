@@ -118,15 +118,17 @@ class _Slots:
 
     def tensors(self, optimizer: Optimizer, model: Any) -> list[Tensor]:  # noqa: ANN401
         """The tensors that are called `names`."""
-        state: Any = [(one, kept) for one, kept in optimizer.state.items() if isinstance(kept, dict)]
-        held_for = [one for one, _ in state]
-        keys = [*chain.from_iterable(kept for _, kept in state)]
-        values = [*chain.from_iterable(kept.values() for _, kept in state)]
+        state: dict[Any, Any] = dict(optimizer.state)
+        if set(map(type, state.values())) != {dict}:
+            state = {one: kept for one, kept in state.items() if isinstance(kept, dict)}
+        held_for = [*state]
+        keys = [*chain.from_iterable(state.values())]
+        values = [*chain.from_iterable(map(dict.values, state.values()))]
         kinds = [*map(type, values)]
         unchanged = self._places is not None and model is self._model and same(held_for, self._held_for)
         if not unchanged or keys != self._keys or kinds != self._kinds:
             self._model, self._held_for, self._keys, self._kinds = model, held_for, keys, kinds
-            slots = ((id(one), key) for one, kept in state for key in kept)
+            slots = ((id(one), key) for one, kept in state.items() for key in kept)
             number_of = {slot: number for number, slot in enumerate(slots)}
             self.names, self._places, self._numbers = [], [], []
             for name, one, key in named_state(model, optimizer):

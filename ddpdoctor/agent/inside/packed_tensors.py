@@ -195,7 +195,7 @@ class _Layout:
         self._made_anew += 1
         if self._where is not None:
             buffers = self._where.buffers
-            if all(buffer is not None for buffer in buffers):  # what lies where is worked out where it is asked for
+            if self._where.is_whole:  # what lies where is worked out where it is asked for
                 return
             self.plan(map(_packable, tensors))
             if all(buffers[place] is not None for block in self._blocks for place in block.order):
@@ -242,7 +242,8 @@ class _Layout:
     def _hashed(self, tensors: Sequence[Tensor]) -> list[bytes]:
         """Fingerprints by `xxh3` of tensors in CPU memory."""
         if self._where is not None:
-            return fingerprint.xxh3(_contents(self._where.buffers, tensors))
+            buffers = self._where.buffers
+            return fingerprint.xxh3(buffers if self._where.is_whole else _contents(buffers, tensors))
         found = [b""] * len(tensors)
         for block in self._blocks:
             for place, digest in zip(block.order, fingerprint.xxh3(block.slices), strict=True):

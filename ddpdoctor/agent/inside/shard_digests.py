@@ -77,6 +77,8 @@ class Parts:
 
     def of_state(self, optimizer: Optimizer) -> dict[str, Part] | None:
         """The same of what the optimizer keeps on a device mesh, by names like `weight.exp_avg`; None where that is nothing."""
+        if not self._names:
+            return None
         held = {
             f"{self._names[id(parameter)]}.{key}": value
             for parameter, state in optimizer.state.items()

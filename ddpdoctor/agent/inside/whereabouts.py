@@ -23,7 +23,10 @@ _DESCRIBED: Callable[[Tensor], Any] = attrgetter("dtype", "shape", "device", "la
 
 
 class Whereabouts:
-    """Of tensors that are plain ones in CPU memory. `buffers` has the memory of each, None where it is not contiguous."""
+    """Of tensors that are plain ones in CPU memory.
+
+    `buffers` has the memory of each, None where it is not contiguous; `is_whole` is whether it has that of all.
+    """
 
     def __init__(self, tensors: Sequence[Tensor], *, guarded: bool) -> None:
         self._are_alike = _likeness(tensors, guarded=guarded)
@@ -31,6 +34,7 @@ class Whereabouts:
         self.buffers: list[Any] = [
             readable_memory(tensor) if _is_in_row_major_order(tensor) else None for tensor in tensors
         ]
+        self.is_whole = all(buffer is not None for buffer in self.buffers)
 
     @classmethod
     def of(cls, tensors: Sequence[Tensor], *, guarded: bool = True) -> Whereabouts | None:

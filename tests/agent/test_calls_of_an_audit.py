@@ -1,0 +1,67 @@
+"""An audited step calls the same functions of Python for forty parameters as for eighty, besides one hook for each gradient."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import torch
+from torch import nn
+
+from tests.agent.followed_rank import FollowedRank
+
+AGENT = "ddpdoctor/agent/inside/"
+WARM_UP = 6  # audits, in which the agent finds out what does not change
+
+
+class Layers(nn.Module):
+    """Small linear layers, one after the other, and the buffers of a batch norm for each."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)) for _ in range(layers))
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            batch = layer(batch)
+        return batch
+
+
+def agents_calls(folder: Path, layers: int) -> Counter[str]:
+    """How often each function of the agent is called in one audited step."""
+    folder.mkdir()
+    module = Layers(layers)
+    rank, batch = FollowedRank(folder, module), torch.ones(3, 4)
+    optimizer = torch.optim.AdamW(module.parameters())
+    zero = optimizer.zero_grad
+    optimizer.zero_grad = lambda: zero(set_to_none=False)  # type: ignore[method-assign,misc] - gradients stay where they are
+    for _ in range(WARM_UP):
+        rank.step(optimizer, batch)
+    called: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        where = frame.f_code
+        if event == "call" and AGENT in where.co_filename:
+            called[f"{Path(where.co_filename).stem}.{where.co_name}"] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        rank.step(optimizer, batch)
+    finally:
+        sys.setprofile(before)
+    assert rank.trace.alive
+    rank.trace.close()
+    return called
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="lines are watched from 3.11 on, at other audits")
+def test_no_function_of_the_agent_is_called_for_each_tensor_but_the_hook_on_a_gradient(tmp_path: Path) -> None:
+    few, many = agents_calls(tmp_path / "few", 10), agents_calls(tmp_path / "many", 20)
+    assert few["gradients.accumulated"] == 10 * 4
+    assert many["gradients.accumulated"] == 20 * 4
+    grown = {name: (few[name], count) for name, count in many.items() if count > few[name]}
+    assert set(grown) == {"gradients.accumulated"}, grown
