@@ -38,7 +38,7 @@ def check(
     """The ranks whose operation is not the majority's, with both operations and both lines.
 
     The recorder comes first: PyTorch's own comparison (TORCH_DISTRIBUTED_DEBUG=DETAIL) sees the call at which it noticed,
-    which is behind the one at which the ranks diverged. Without both, the last words of NCCL's watchdogs, or the stacks of
+    which is behind the one at which the ranks diverged. Without both, the last messages of NCCL's watchdogs, or the stacks of
     ranks that wait in two branches of a test of the rank.
     """
     if desyncs is None and failures is None and stack_desync is None:

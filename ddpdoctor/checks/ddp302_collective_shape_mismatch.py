@@ -74,7 +74,7 @@ def check(
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
     Where the recorders show nothing amiss, gloo's own words: the ranks that received another amount than they expected,
-    and what TORCH_DISTRIBUTED_DEBUG=DETAIL refused before it reached a recorder. Without recorders, the last words of NCCL's
+    and what TORCH_DISTRIBUTED_DEBUG=DETAIL refused before it reached a recorder. Without recorders, the last messages of NCCL's
     watchdogs, or what the source and the variables of ranks that wait at one line tell.
     """
     if timeline is None and failures is None and given is None:

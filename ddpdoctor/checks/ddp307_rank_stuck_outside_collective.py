@@ -180,7 +180,7 @@ def _may_be_endless(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | 
 
 
 def _is_in_a_loop(stacks: Stacks, place: Frame | None, code: SourceCode) -> bool:
-    """Whether a loop stands around this line, or around a line of the user's own from which it was called, at any look."""
+    """Whether a loop is around this line, or around a line of the user's own from which it was called, at any look."""
     ways = [*(thread.frames for thread in stacks.threads if place in thread.frames), *stacks.seen]
     known = (code.at(frame.file, frame.line) for way in ways for frame in way if is_users(frame.file))
     return any(one is not None and one.loops for one in known)

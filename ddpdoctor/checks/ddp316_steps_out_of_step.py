@@ -73,7 +73,7 @@ def check(
     """The first iteration that did not begin after the same number of collectives on every rank.
 
     Before all, where the ranks diverged: the first forward whose gradients some ranks reduced, and others did not.
-    Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
+    Where gloo's words tell that calls were mixed up and neither this nor a recorder shows which: the first iteration that
     a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
     loop early: the first forward that it made in a later turn of the loop than its peers. Where the batches tell which rank
     passed over one: that batch. Ranks that left a loop are DDP306, unless stacks show that they made as many turns of it.
@@ -299,7 +299,7 @@ def _said_of_calls(skew: IterationSkew, *, tied: bool) -> str:
 
 
 def _under_a_rank_test(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> bool:
-    """Whether this call stands under a test of the rank: then it is the call that is wrong, of two ranks too."""
+    """Whether this call is under a test of the rank: then it is the call that is wrong, of two ranks too."""
     stack = above_call(rank, call, timeline) or ((call.place,) if call.place is not None else ())
     return rank_test(stack, code) is not None
 

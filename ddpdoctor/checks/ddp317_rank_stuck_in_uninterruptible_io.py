@@ -1,4 +1,4 @@
-"""A rank sits in the kernel, in IO that no signal ends, while its peers wait for it."""
+"""A rank waits in the kernel, in IO that no signal ends, while its peers wait for it."""
 
 from __future__ import annotations
 

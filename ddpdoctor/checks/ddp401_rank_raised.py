@@ -154,7 +154,7 @@ def _without_a_script(failures: Failures, run: CommandRun | None) -> list[Findin
 
 
 def _wordless(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
-    """Ranks that failed while nothing that they said is at hand, or only where they called `sys.exit`."""
+    """Ranks that failed while nothing that they said is available, or only where they called `sys.exit`."""
     found = failures.wordless
     left = [failure for failure in found if failure.left]
     if left and left[0].error is not None:

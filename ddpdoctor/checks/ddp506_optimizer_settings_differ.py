@@ -68,7 +68,7 @@ def _place(frame: Frame, code: SourceCode) -> CodePlace | None:
 def _given_by_rank(found: SettingsDiffer, code: SourceCode) -> Iterator[Where]:
     """Values with the name of the setting that depend on the rank, where others than the lines that set it write them.
 
-    These may stand in a caller, or where the arguments are put together that a framework makes the optimizer of.
+    These may are in a caller, or where the arguments are put together that a framework makes the optimizer of.
     """
     name = re.compile(rf"\b(?:{'|'.join(map(re.escape, _names(found.names[0])))})\b")
     known = {(line.file, line.line) for line in found.lines.values()}

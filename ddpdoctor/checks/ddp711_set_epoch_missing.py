@@ -1,4 +1,4 @@
-"""DDP711: a shuffling DistributedSampler gives the same order in every epoch, because nobody tells it the epoch."""
+"""DDP711: a shuffling DistributedSampler gives the same order in every epoch, because nothing shows it the epoch."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _of_the_program(graph: CallGraph) -> Iterator[tuple[Function, Call]]:
 def _name_beside(loop: EpochLoop) -> str:
     """The name that the loader itself has in the function of the epoch loop; empty where it has none there.
 
-    A loop may go over an iterator that is made of the loader, or stand in a function that gets it under another name.
+    A loop may go over an iterator that is made of the loader, or are in a function that gets it under another name.
     """
     first, last = loop.function.place.line, loop.epochs.place.line
     for origin in loop.through.origins:

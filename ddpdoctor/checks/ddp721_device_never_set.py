@@ -72,7 +72,7 @@ def _is_nccl(call: Call) -> bool:
 def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
     """The first use of plain `cuda` before the only `set_device` of a program, and this call; None where it comes first.
 
-    Both stand in one function, or the use stands in a function that this one alone calls.
+    Both are in one function, or the use is in a function that this one alone calls.
     """
     if _words(graph, program) & _CHOOSES - _MAY_COME_LATE or _bound(graph, program):
         return None

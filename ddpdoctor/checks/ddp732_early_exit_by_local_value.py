@@ -98,7 +98,7 @@ def _stopped(graph: CallGraph, function: Function) -> Iterator[Finding]:
 
 
 def _ends_swallowing(function: Function, leave: Exit) -> bool:
-    """Whether the handler that an exit stands in goes on at its end as well: that end is named then."""
+    """Whether the handler that an exit is in goes on at its end as well: that end is named then."""
     return any(other.form == "swallow" and other.since == leave.since for other in function.exits)
 
 
@@ -162,7 +162,7 @@ def _skipped(graph: CallGraph, function: Function, leave: Exit) -> Finding | Non
 
 
 def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin) -> bool:
-    """Whether the exit stands in a loop, or leaves by a loss or a batch a function that a loop calls."""
+    """Whether the exit is in a loop, or leaves by a loss or a batch a function that a loop calls."""
     if next(inner_loops(function, leave.order), None) is not None:
         return True
     return (

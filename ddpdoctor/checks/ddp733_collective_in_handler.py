@@ -1,4 +1,4 @@
-"""DDP733: a collective stands in the handler of an exception that other ranks do not meet."""
+"""DDP733: a collective is in the handler of an exception that other ranks do not meet."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RULE = Rule(
 )
 
 _OF_SCALING = ("amp", "scale", "fp16", "half", "precision", "mixed")
-"""What stands in the names of settings that ask for a run with or without scaling."""
+"""What is in the names of settings that ask for a run with or without scaling."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def _finding(clip: Call, scale: Call, step: Call) -> Finding:
 
 
 def _together(clip: Call, step: Call) -> bool:
-    """Whether both stand in one function, so that the scaler's name means the same in front of the clip."""
+    """Whether both are in one function, so that the scaler's name means the same in front of the clip."""
     return (clip.place.file, clip.place.function) == (step.place.file, step.place.function)
 
 

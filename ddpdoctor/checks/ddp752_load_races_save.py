@@ -194,5 +194,5 @@ def _may_meet(graph: CallGraph, function_id: str, depth: int) -> bool:
 
 
 def _elsewhere(load: Call, guard: Guard) -> bool:
-    """Whether the load stands in the other branch, or behind an exit of the ranks that did not save."""
+    """Whether the load is in the other branch, or behind an exit of the ranks that did not save."""
     return any(its.line == guard.line or its.by_rank for its in load.guards)

@@ -81,7 +81,7 @@ def _ends_the_job(function: Function, call: Call) -> bool:
 
 
 def _beside(function: Function, call: Call, steps: list[Call]) -> bool:
-    """Whether it stands in the loop over the epochs or the batches, or is what the latter goes over."""
+    """Whether it is in the loop over the epochs or the batches, or is what the latter goes over."""
     loop = next(inner_loops(function, call.order), None)
     loops = {order for step in steps for order in step.loops}
     if call.does == "progress":

@@ -74,11 +74,11 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
         and "opt" in each.receiver.text
         for each in function.calls
     )
-    return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches stands in the step
+    return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches is in the step
 
 
 def _is_a_pass(graph: CallGraph, function_id: str) -> bool:
-    """Whether a function makes many steps: the backward that it leads to stands in a loop with the step of an optimizer."""
+    """Whether a function makes many steps: the backward that it leads to is in a loop with the step of an optimizer."""
     held = backward_in(graph, function_id)
     return (
         held is not None

@@ -1,4 +1,4 @@
-"""DDP758: a function that tests the rank stands in an `if` without being called."""
+"""DDP758: a function that tests the rank is in an `if` without being called."""
 
 from __future__ import annotations
 

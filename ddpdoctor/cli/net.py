@@ -92,7 +92,7 @@ def net(
     else:
         found = tuple(nccl_layers(nccl)) if nccl is not None and nccl.tries else ()
     if place.node > 0 and not evidence.undecided and all(probe.outcome == "joined" for probe in probes):
-        raise typer.Exit(0)  # node 0 speaks for everybody
+        raise typer.Exit(0)  # node 0 reports for all
     if found and options.format is Format.TEXT:
         output.show(f"{table(found)}\n")
     if links is not None and len(links.nodes) > 1 and options.format is Format.TEXT:

@@ -120,7 +120,7 @@ class GivenSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenPeer:
-    """The rank to which a rank sends, or from which it receives, in the call of torch that it stands in."""
+    """The rank to which a rank sends, or from which it receives, in the call of torch that it is in."""
 
     op: str
     """`send` or `recv`."""

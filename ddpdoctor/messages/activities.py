@@ -15,7 +15,7 @@ def lines(activities: Activities) -> Iterator[str]:
     groups: dict[str, list[RankActivity]] = {}
     for activity in activities.each:
         if activity.process is None:
-            continue  # it ended between two looks
+            continue  # it ended between two snapshots
         operation = f" ({activity.operation})" if activity.operation and activity.waits_for_peers else ""
         place = (
             f" at {activity.place.file}:{activity.place.line} in {activity.place.function}" if activity.place else ""

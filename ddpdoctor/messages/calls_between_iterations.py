@@ -12,7 +12,7 @@ from ddpdoctor.model import Where
 
 
 def called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> Where:
-    """The line of this call, and the condition that it stands under."""
+    """The line of this call, and the condition that it is under."""
     place = call.place
     assert place is not None
     stack = above_call(rank, call, timeline) or (place,)

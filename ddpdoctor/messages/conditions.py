@@ -1,4 +1,4 @@
-"""How a message shows the condition that a call stands under."""
+"""How a message shows the condition that a call is under."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class DeviatingCalls:
 
 
 def deviating_calls(graph: WaitForGraph) -> Iterator[DeviatingCalls]:
-    """What the ranks at fault first left out, or called besides, as far as their records tell."""
+    """What the ranks at fault first left out, or called besides, as far as their records show."""
     for one in graph.first_deviations:
         calls = one.left_out or one.extra
         yield DeviatingCalls(rank=one.rank, calls=calls, left_out=bool(one.left_out), breaks_pattern=one.breaks_pattern)

@@ -20,7 +20,7 @@ MIXED = "since then gradients are averaged with those of other steps"
 LENGTHS = "give every rank the same number of batches (DistributedSampler with drop_last), or train under `with Join([model]):`"
 _OF_A_LENGTH = re.compile(r" in range\(.*[^\W\d]|^while .*[<>].*[^\W\d]")
 """The head of a loop that counts up to what the program computes, or compares with it."""
-MOST_JUMPS = 3  # that are shown, where none stands under a test of the rank
+MOST_JUMPS = 3  # that are shown, where none is under a test of the rank
 
 
 def sentence(departure: LoopDeparture) -> str:

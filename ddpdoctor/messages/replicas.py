@@ -110,7 +110,7 @@ def value_finding(
 ) -> Finding:
     """The finding of `rule` about the first of `differences`; `total` is what the tensors are called together.
 
-    With a `reason` the ranks are not judged. `remedy` stands in place of that of the rule.
+    With a `reason` the ranks are not judged. `remedy` is in place of that of the rule.
     """
     first = differences[0]
     minority = first.changed_on or vote_on(first.sides).minority

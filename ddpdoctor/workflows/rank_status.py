@@ -21,7 +21,7 @@ import psutil
 
 from ddpdoctor.agent.inside.schema.call_ring import NO_SEQ, Batch, Collective, Forward, PointToPoint
 from ddpdoctor.analysis.hangs.ranks_to_look_at import PROCESS_STATES, QUIET_SECONDS
-from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, Activity, told_by_stack
+from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, Activity, activity_in_stack
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.rank_status import RankStatus
@@ -123,7 +123,7 @@ class StatusReader:
                 return "data loader", "", False
         if self._stacks.get(target.rank):
             frames = self._stacks[target.rank]
-            found, place = told_by_stack(frames), users_frame(frames)
+            found, place = activity_in_stack(frames), users_frame(frames)
             activity = found[0] if found is not None else Activity.COMPUTING
             return _WORDS.get(activity, activity.value), _short(place), activity in WAITS_FOR_PEERS
         if last is None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.agent.inside.recorder_socket import CALLS
-from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, told_by_stack
+from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, activity_in_stack
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, RankFacts
@@ -74,7 +74,7 @@ def _looks(pid: int) -> Looks:
     for _ in range(LOOKS):
         with contextlib.suppress(NoStacks):
             frames = next((thread.frames for thread in py_spy(pid) if thread.main), ())
-            told = told_by_stack(frames)
+            told = activity_in_stack(frames)
             place = users_frame(frames)
             made += 1
             if place is not None and (told is None or told[0] not in WAITS_FOR_PEERS):

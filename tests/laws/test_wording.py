@@ -1,9 +1,11 @@
-"""Pages that users and contributors read keep to the terms of the glossary."""
+"""Pages, docstrings and comments keep to the terms of the glossary."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,28 @@ def test_names_in_code_keep_to_the_terms_too() -> None:
     files = [file for top in ("ddpdoctor", "probes", "reference_train") for file in (ROOT / top).rglob("*.py")]
     found = {file.relative_to(ROOT).as_posix(): parts_of_names(file.read_text()) & BANNED_NAMES for file in files}
     assert not {file: words for file, words in found.items() if words}
+
+
+# words of a command line, and echoes of bytes, are what the terms mean in the field
+OF_THE_FIELD = {"the words of", "echoes"}
+
+
+def texts_of(source: str) -> Iterator[str]:
+    """The docstrings and comments of a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield inspect.cleandoc(node.value.value)
+    yield from re.findall(r"# .*", source)
+
+
+@pytest.mark.parametrize("top", ["ddpdoctor", "probes", "reference_train"])
+def test_docstrings_and_comments_keep_to_the_terms_too(top: str) -> None:
+    found = {
+        file.relative_to(ROOT).as_posix(): words
+        for file in (ROOT / top).rglob("*.py")
+        if (words := replaced_in("\n\n".join(texts_of(file.read_text()))).keys() - OF_THE_FIELD)
+    }
+    assert not found
 
 
 def test_the_list_is_read_and_a_phrase_over_two_lines_is_found() -> None:

@@ -1,6 +1,6 @@
 """Ranks past a loop that the others were in, when gloo ended one of them because two calls of different sizes had met.
 
-Such a rank takes its flight recorder with it: faulthandler has its stack, and the recorders of the others tell where these were.
+Such a rank takes its flight recorder with it: faulthandler has its stack, and the recorders of the others show where these were.
 """
 
 from __future__ import annotations

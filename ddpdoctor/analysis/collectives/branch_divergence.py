@@ -30,7 +30,7 @@ class BranchDivergence:
     conditions: Mapping[int, Condition] = field(default_factory=dict)
     """By rank, the test above its call."""
     frame: Frame | None = None
-    """The line at which all ranks stand; None where they stand in two functions."""
+    """The line at which all ranks stand; None where they are in two functions."""
 
 
 def by_functions(
@@ -49,7 +49,7 @@ def by_functions(
 
 
 def by_branches(way: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) -> BranchDivergence | None:
-    """Ranks that stand behind `if`s whose tests tell which of them took which branch, with different calls in the branches.
+    """Ranks that are behind `if`s whose tests tell which of them took which branch, with different calls in the branches.
 
     `way` is that of all these ranks; only the function in which they stand is looked at. Two such `if`s together may have one
     sequence of calls for every rank. None where an `if` with a call has another test, or a call may be of another group.

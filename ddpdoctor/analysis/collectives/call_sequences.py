@@ -41,7 +41,7 @@ class CallSequence:
 class GroupSequences:
     """One process group: its members, and the call sequence of each rank.
 
-    Where nobody tells the members (`members_known` is False), they are the ranks that were seen using it: there may be more.
+    Where nothing shows the members (`members_known` is False), they are the ranks that were seen using it: there may be more.
     """
 
     group: ProcessGroup

@@ -1,4 +1,4 @@
-"""Ranks that wait in different collectives of the default group: whatever way they came, their sequences of calls differ.
+"""Ranks that wait in different collectives of the default group: their sequences of calls differ, whatever led to it.
 
 Out of such a call no rank comes before all others are in it. Two ranks that wait in two of them for good have therefore not
 called the same before, or do not call the same now, in whatever turn of a loop they are.

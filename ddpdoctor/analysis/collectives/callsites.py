@@ -56,14 +56,14 @@ class Comparison:
 
     @property
     def decides(self) -> bool:
-        """Whether the call stands under a test of the rank: then it is clear, of two ranks too, which one called too much."""
+        """Whether the call is under a test of the rank: then it is clear, of two ranks too, which one called too much."""
         return (
             self.relation is Relation.CONDITIONAL and self.condition is not None and tells_ranks_apart(self.condition)
         )
 
     @property
     def is_exempted(self) -> bool:
-        """Whether the other's call stands under `rank != N`: then it is clear, of two ranks too, which one left it out."""
+        """Whether the other's call is under `rank != N`: then it is clear, of two ranks too, which one left it out."""
         return (
             self.relation is Relation.UNCONDITIONAL
             and self.condition is not None
@@ -83,7 +83,7 @@ def compare(
     The user's own frames tell first. Where they tell the order of two calls at most, as where a framework has the loop and
     calls the user's functions, or one place, those of the frameworks do. With `sides`, the ranks at `one` and those at `other`, a
     `continue` under a test of the rank counts only where it parts these. `further` is whether the call of the one, and that of
-    the other, is of a later turn of a loop around both, and None where no record tells: the rank has passed over the other's
+    the other, is of a later turn of a loop around both, and None where no record shows: the rank has passed over the other's
     call, and a condition above its own does not tell how they diverged.
     """
     users = only_users(one), only_users(other)
@@ -119,7 +119,7 @@ class _Pair:
 
 
 def _by_frameworks(pair: _Pair) -> Comparison | None:
-    """A test of the rank that stands above one of the calls alone, or the framework's loop that only one of them is in."""
+    """A test of the rank that is above one of the calls alone, or the framework's loop that only one of them is in."""
     one, other, code = pair.one, pair.other, pair.code
     if (only_users(one), only_users(other)) == (one, other):
         return None
@@ -135,14 +135,14 @@ def _by_frameworks(pair: _Pair) -> Comparison | None:
 
 
 def _may_share_a_loop(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> bool:
-    """Whether a loop stands around the first frames that differ, or it is not known."""
+    """Whether a loop is around the first frames that differ, or it is not known."""
     frames = one[: _first_difference(one, other) + 1]
     places = [code.at(frame.file, frame.line) for frame in frames] if code is not None else [None]
     return any(place is None or bool(place.loops) for place in places)
 
 
 def _loop_in(frames: tuple[Frame, ...], code: SourceCode | None) -> Loop | None:
-    """The outermost loop that one of these frames stands in: of a call that the other stack is past."""
+    """The outermost loop that one of these frames is in: of a call that the other stack is past."""
     places = [code.at(frame.file, frame.line) for frame in frames] if code is not None else []
     return next((place.loops[0] for place in places if place is not None and place.loops), None)
 
@@ -187,7 +187,7 @@ def _by_first_difference(pair: _Pair, depth: int) -> Comparison:
 
 
 def _continues_between(one: CodePlace, other: CodePlace) -> bool:
-    """Whether a `continue` stands between two lines of one loop: a rank at the first of them may be in its next turn."""
+    """Whether a `continue` is between two lines of one loop: a rank at the first of them may be in its next turn."""
     first, last = sorted((one.line, other.line))
     jumps = [jump for loop in one.loops if loop in other.loops for jump in loop.jumps]
     return any(jump.word == "continue" and first < jump.line < last for jump in jumps)
@@ -221,9 +221,9 @@ def seen_from_minority(
     tied: bool,
     further: Collection[int] | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...], Comparison]:
-    """The minority, the majority, and where the first of the minority stands; of two equal sides the source tells which to name.
+    """The minority, the majority, and where the first of the minority stands; of two equal sides the source shows which to name.
 
-    `further` are those that are a turn of a loop further, where records tell: see `compare`.
+    `further` are those that are a turn of a loop further, where records show: see `compare`.
     """
     ahead = (minority[0] in further, majority[0] in further) if further is not None else None
     comparison = compare(stacks[minority[0]], stacks[majority[0]], code, (minority, majority), ahead)
@@ -311,7 +311,7 @@ def _turned(sides: Sides | None) -> Sides | None:
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:
     """Whether an outer loop leads from behind an inner one to before it: `above` are the frames that both share.
 
-    None where no loop is seen, and not all of the source is at hand.
+    None where no loop is seen, and not all of the source is available.
     """
     one, other = places
     outer = [code.at(frame.file, frame.line) for frame in above] if code is not None else []

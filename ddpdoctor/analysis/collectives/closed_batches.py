@@ -1,4 +1,4 @@
-"""The sends and receives of batches that are through, in dumps that have dropped the entry that closed the batch."""
+"""The sends and receives of batches that are complete, in dumps that have dropped the entry that closed the batch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def with_closed_batches(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]
     """The records, where sends and receives of a batch without its closing entry are done.
 
     Entries of a batch have no state of their own; that of the batch is in the entry that closes it. A dump with `onlyActive` has
-    dropped it once the batch is through. Whether a group is used in batches is told by any rank: one whose batches are through
-    shows nothing that tells them from sends of their own.
+    dropped it once the batch is complete. Any rank can show that a group is used in batches: in the dump
+    of a rank whose batches are complete, they look like sends of their own.
     """
     labels = {label for entry in records for label in _batched(entry.value)}
     if not labels:
@@ -33,7 +33,7 @@ def label_of(group: ProcessGroup) -> str:
 
 
 def only_active(record: FlightRecord) -> bool:
-    """Whether the dump has dropped what is through: it shows no collective and no batch that is."""
+    """Whether the dump has dropped what is complete: it shows no collective and no batch that is."""
     with_state = [not call.point_to_point or call.op == END_OF_COALESCED for call in record.calls]
     return not any(
         state is State.DONE and with_state[call] for call, state in zip(record.call, record.state, strict=True)

@@ -1,4 +1,4 @@
-"""The condition that a call stands under, by the frames that lead to it."""
+"""The condition that a call is under, by the frames that lead to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ddpdoctor.evidence.source import Condition, SourceCode
 
 
 def rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The first condition above `frames` that tells ranks apart, and the frame that stands under it."""
+    """The first condition above `frames` that tells ranks apart, and the frame that is under it."""
     for frame in frames:
         place = code.at(frame.file, frame.line) if code is not None else None
         for condition in place.conditions if place is not None else ():
@@ -33,7 +33,7 @@ def shared_rank_test(programs: Iterable[tuple[Frame, ...]], code: SourceCode | N
 
 
 def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The last condition above `frames`, outermost first, and the frame that stands under it.
+    """The last condition above `frames`, outermost first, and the frame that is under it.
 
     Not that of a script's main, nor one that asks whether there is a job of several ranks: all of them answer it alike.
     """

@@ -15,7 +15,7 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Jump, Loop, SourceCode
 
-LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
+LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not available
 
 
 class Cause(Enum):
@@ -30,31 +30,36 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desync:
-    """One group's ranks out of step, or in step but in different operations.
-
-    `minority` are on the side that is reported and `majority` on the other; `tied` where no majority tells which is at fault.
-    `issued` is what each rank called when they diverged; a rank that ended before has none. `comparison` is the place
-    of the first of the minority seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
-    is what they ended in. `ended` are the ranks that exited with code 0. `counts` is how many collectives each rank had
-    called when all had ended so, where these differ and nothing else is known. `request` is the statement by which the
-    minority alone had a framework make the call. `more_turns` are the few ranks that make a call of every turn of their loop
-    once more, when the others are past the loop or have ended.
-    """
+    """One group whose ranks are out of step, or in step but in different operations."""
 
     cause: Cause
+    """Why."""
     group: GroupTimeline
+    """The group."""
     seq: int
+    """The number of the call at which they diverged."""
     minority: tuple[int, ...]
+    """The ranks on the side that is reported."""
     majority: tuple[int, ...]
+    """The ranks on the other side."""
     tied: bool
+    """Whether there is no majority: either side may be at fault."""
     issued: Mapping[int, IssuedCall]
+    """By rank, what it called when they diverged; a rank that ended before has no entry."""
     comparison: Comparison
+    """The place of the first rank of the minority, seen from the majority."""
     offset: SequenceOffset | None = None
+    """By how much the numbers of calls differ, where calls were mispaired for a while and nobody noticed."""
     met: Mapping[int, IssuedCall] | None = None
+    """By rank, the call in which the mispaired calls ended."""
     ended: tuple[int, ...] = ()
+    """The ranks that exited with code 0."""
     counts: Mapping[int, int] = field(default_factory=dict)
+    """By rank, how many collectives it had called, where all exited with code 0 and only these numbers differ."""
     request: RankRequest | None = None
+    """The statement by which the minority alone had a framework make the call."""
     more_turns: tuple[int, ...] = ()
+    """The few ranks that make a call of every turn of their loop once more, when the others are past the loop or have ended."""
 
     @property
     def culprits(self) -> tuple[int, ...]:
@@ -64,15 +69,14 @@ class Desync:
 
 @dataclass(frozen=True, slots=True)
 class Desyncs:
-    """The desync of each group that has one, the one that began first in front.
-
-    `shapes` are calls that do not end, to which ranks gave other shapes. `follow` are the calls (group, number) at which ranks
-    diverged that had diverged in another group before.
-    """
+    """The desync of each group that has one, the one that began first in front."""
 
     found: tuple[Desync, ...]
+    """The desyncs."""
     shapes: tuple[Desync, ...] = ()
+    """Calls that do not end, to which ranks gave different shapes."""
     follow: frozenset[tuple[str, int]] = frozenset()
+    """The calls (group, number) at which ranks diverged that had diverged in another group before."""
 
     @property
     def calls(self) -> Iterator[tuple[str, int]]:
@@ -130,7 +134,7 @@ def turns_cut_short(
 ) -> list[tuple[Frame, Jump]]:
     """The statements by which the ranks `ahead` may have passed over the line at which those `behind` stand, to a later turn.
 
-    Both stand in the loop. Those under a test of the rank, if any; each comes with a frame of its function.
+    Both are in the loop. Those under a test of the rank, if any; each comes with a frame of its function.
     """
     around = {(frame.file, loop) for frame, loop in _loops(desync, ahead, code)}
     found = [
@@ -161,7 +165,7 @@ def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> lis
 
 
 def is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None) -> bool:
-    """Whether one of these frames stands in `loop`."""
+    """Whether one of these frames is in `loop`."""
     places = [code.at(frame.file, frame.line) for frame in program] if code is not None and loop is not None else []
     return any(place is not None and loop in place.loops for place in places)
 

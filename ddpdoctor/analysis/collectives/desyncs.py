@@ -54,7 +54,7 @@ def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
     """The first desync of each few ranks, and all that left: one call too many, or less, makes a rank diverge in every group.
 
     Ranks that differ in one group together have one cause, also where another group shows only some of them. Of two sides of
-    which no majority tells, one that had diverged before is at fault.
+    which no majority shows, one that had diverged before is at fault.
     """
     first: dict[tuple[int, ...], Desync] = {}
     for desync in found:
@@ -91,7 +91,7 @@ def _by_passes(
 ) -> Desync:
     """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
 
-    Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who deviates,
+    Then they have left out the call that the others make behind it. Where it is not known, and no majority shows who deviates,
     nobody is said to have left the loop early.
     """
     within = desync.comparison.relation is Relation.WITHIN
@@ -186,7 +186,7 @@ def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) ->
 
 
 def _others_go_on(last: LoopDeparture, desync: Desync, code: SourceCode | None) -> bool:
-    """Whether all ranks that drew more batches stand in the loop over them: then the others are past it, wherever they are."""
+    """Whether all ranks that drew more batches are in the loop over them: then the others are past it, wherever they are."""
     sides = {frozenset(desync.minority), frozenset(desync.majority)}
     return (
         last.how in (How.SHORT, How.LEFT)

@@ -15,7 +15,7 @@ ENOUGH = 4  # one of so many ranks: a rank that died, or whose watchdog is stuck
 def with_times(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     """The records with the times that their own entries tell, where files were copied since and have the time of the copy.
 
-    That shows where the time of a file contradicts the dump in it. Where enough dumps tell when they were made, the others are
+    That shows where the time of a file contradicts the dump in it. Where enough dumps show when they were made, the others are
     taken to be of that moment, as far as they hold nothing that is later.
     """
     noted = {entry.rank: entry.value.noted_at for entry in records if entry.value.noted_at is not None}

@@ -1,4 +1,4 @@
-"""Ranks that waited for each other in different collectives until a timeout ended them, told by their tracebacks alone."""
+"""Ranks that waited for each other in different collectives until a timeout ended them, inferred from their tracebacks alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
-from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity, told_by_stack
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity, activity_in_stack
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import program_frames
@@ -39,7 +39,7 @@ def derive(
     stacks: PerRank[Stacks] | None,
     size: JobSize | None,
 ) -> ErrorDesync:
-    """The two sides, where every rank was ended in a collective, one by its timeout, and a test of the rank parts them.
+    """The two sides, where every rank was ended in a collective, one by its timeout, and a test of the rank separates them.
 
     Raises:
         SkipCheck: something else tells more, or the tracebacks do not decide.
@@ -87,7 +87,7 @@ def _parted(by_rank: Mapping[int, RankActivity], ended: Mapping[int, Failure], c
 
 def _waited(rank: int, failure: Failure) -> RankActivity | None:
     stack = failure.error.stack if failure.error is not None else ()
-    told = told_by_stack(stack)
+    told = activity_in_stack(stack)
     if told is None or told[0] is not Activity.COLLECTIVE:
         return None
     return RankActivity(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
+from ddpdoctor.analysis.hangs.stack_patterns import Activity, activity_in_stack
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -51,7 +51,7 @@ def other_lines(calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] 
 def _waiting(stacks: Stacks, activity: Activity) -> tuple[Frame, ...]:
     """The program's frames of the main thread where this is what it waits in; none otherwise."""
     main = stacks.main
-    told = told_by_stack(main.frames) if main is not None else None
+    told = activity_in_stack(main.frames) if main is not None else None
     if main is None or told is None or told[0] is not activity:
         return ()
     return program_frames(main.frames)

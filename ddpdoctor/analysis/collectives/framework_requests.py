@@ -17,7 +17,7 @@ _ENDS_WELL = re.compile(r"(?:raise SystemExit|(?:sys\.|os\._)?exit|quit)(?:\((?:
 
 @dataclass(frozen=True, slots=True)
 class RankRequest:
-    """A request that stands under a test of the rank."""
+    """A request that is under a test of the rank."""
 
     request: Request
     condition: Condition

@@ -58,7 +58,7 @@ def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:
 
 
 def _moves(waits: Iterable[IssuedCall]) -> bool:
-    """Whether these calls are as young as those of a healthy job at any moment, as far as dumps tell."""
+    """Whether these calls are as young as those of a healthy job at any moment, as far as dumps show."""
     ages = [issued.seconds for issued in waits if issued.seconds is not None]
     return bool(ages) and max(ages) < MOVING_SECONDS
 

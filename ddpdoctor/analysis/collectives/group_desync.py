@@ -150,7 +150,7 @@ def _ended_by(test: Condition, waiting: Mapping[int, IssuedCall], ended: set[int
 
 
 def _always_made(waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> bool:
-    """Whether no condition stands above the call that these ranks wait in: every turn of its loop makes it."""
+    """Whether no condition is above the call that these ranks wait in: every turn of its loop makes it."""
     return code is not None and all(condition_over(issued.program, code) is None for issued in waiting.values())
 
 

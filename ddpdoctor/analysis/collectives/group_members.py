@@ -15,7 +15,7 @@ NAMELESS = ("", "undefined")  # descriptions of groups that the program gave non
 
 
 def with_members(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> PerRank[FlightRecord]:
-    """The records, with the members of every group that a rank's agent told; gloo's recorder tells none."""
+    """The records, with the members of every group that a rank's agent told; gloo's recorder shows none."""
     told = {
         entry.rank: {one.group: one.ranks for one in entry.value.groups} for entry in calls or () if entry.value.groups
     }

@@ -28,20 +28,21 @@ JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call tha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationSkew:
-    """`seq` is how many collectives each rank had made when `iteration` began; all had made `equal` when the last one did.
-
-    The ranks `before` have not begun it: for these it is what they had made before it, which is more than others had.
-    `own` are calls of the user's own code that some ranks made before it and the others did not, the last of each rank,
-    where such calls are the whole difference; where there is none, it lies in the gradients. Then `cut_short` are the
-    `continue`s behind the forward of ranks that made fewer, each with a frame of its function: see `_cut_short`.
-    """
+    """The first iteration that ranks began after different numbers of collectives."""
 
     iteration: int
+    """Its number."""
     seq: Mapping[int, int]
+    """By rank, how many collectives it had made when the iteration began."""
     equal: int
+    """The last number of collectives that all ranks had made alike."""
     before: tuple[int, ...] = ()
+    """The ranks that have not begun it: their `seq` is what they had made before it, which is more than others had."""
     own: Mapping[int, CollectiveCall] = field(default_factory=dict)
+    """By rank, the last call of the user's code before it that others did not make; empty where such calls are not the whole
+    difference."""
     cut_short: tuple[tuple[Frame, Jump], ...] = ()
+    """The `continue`s behind the forward of ranks that made fewer, each with a frame of its function: see `_cut_short`."""
 
     @property
     def fewer(self) -> tuple[int, ...]:
@@ -63,7 +64,9 @@ class OtherForward:
     """The first forward that ranks called from different lines: legal where what follows is alike on all of them."""
 
     number: int
+    """Its number."""
     places: Mapping[int, Frame]
+    """By rank, the line that called it."""
     programs: Mapping[int, tuple[Frame, ...]]
     """The lines that led to it, outermost first."""
 
@@ -77,28 +80,33 @@ class OtherForward:
 class ForkedForward:
     """The first forward that some ranks called below a test of the rank and the others elsewhere.
 
-    `ranks` are those below the test, `condition` is the test, `frame` the line below it. Legal where what follows is alike.
+    It is legal where what follows is the same on all of them.
     """
 
     number: int
+    """Its number."""
     ranks: tuple[int, ...]
+    """The ranks below the test."""
     others: tuple[int, ...]
+    """The other ranks."""
     condition: Condition
+    """The test."""
     frame: Frame
+    """The line below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnevenAccumulation:
-    """The first forward whose gradients some ranks reduced, and others did not, as under `no_sync`.
-
-    `reduced` says of each rank whether it did, `places` where it called the forward. `stepped` are ranks that did not, and made
-    an optimizer step before their next forward: their step used gradients of this rank alone.
-    """
+    """The first forward whose gradients some ranks reduced and others did not, as under `no_sync`."""
 
     number: int
+    """Its number."""
     reduced: Mapping[int, bool]
+    """By rank, whether it did."""
     places: Mapping[int, Frame]
+    """By rank, where it called the forward."""
     stepped: tuple[int, ...] = ()
+    """The ranks that did not reduce, and made an optimizer step before their next forward: with gradients of their own alone."""
 
     @property
     def sides(self) -> Vote:
@@ -116,24 +124,27 @@ class UnevenAccumulation:
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The first iteration out of step and the first forward that was another one; None where there was none.
-
-    `left_out` is an iteration that some ranks began although others had made one more collective before it. That proves
-    nothing by itself: these may have left their loop, and have made the call behind it. Nor does `passed_over`: each rank
-    may look for its next good batch alone, and make as many steps as the others. `began` is after how many collectives
-    each iteration began on each rank. `accumulation` is the first forward whose gradients not all ranks reduced; alone it is no
-    fault either, where models of different process groups are trained. `lengths` is over how many forwards each rank
-    accumulates, where these are other numbers and pair the same steps: their iterations are forwards, and compare nothing.
-    """
+    """What the iterations of the ranks show; None where there was no such thing."""
 
     out_of_step: IterationSkew | None
+    """The first iteration out of step."""
     left_out: IterationSkew | None = None
+    """An iteration that some ranks began although others had made one more collective before it. It proves nothing by itself:
+    these may have left their loop, and have made the call behind it."""
     other_forward: OtherForward | None = None
+    """The first forward that ranks called from different lines."""
     forked: ForkedForward | None = None
+    """The first forward that some ranks called below a test of the rank."""
     passed_over: SkippedBatch | None = None
+    """The first batch that a rank skipped. It proves nothing by itself: each rank may look for its next good batch alone."""
     accumulation: UnevenAccumulation | None = None
+    """The first forward whose gradients not all ranks reduced. Alone it is no fault, where models of different process groups
+    are trained."""
     began: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    """By iteration and rank, after how many collectives it began."""
     lengths: Mapping[int, int] = field(default_factory=dict)
+    """By rank, over how many forwards it accumulates, where these differ and pair the same steps: iterations are then forwards,
+    and cannot be compared."""
 
     def at(self, rank: int, seq: int) -> int | None:
         """The iteration in which this rank made call `seq` of the default group, or None where that is not known."""
@@ -207,7 +218,7 @@ def _counts_tell_nothing(record: FlightRecord) -> bool:
 
 
 def _out_of_step(began: Mapping[int, Mapping[int, int]], issued: Mapping[int, int]) -> IterationSkew | None:
-    """A rank that has not begun the iteration, and stands in the call that some made before it, is on their side."""
+    """A rank that has not begun the iteration, and is in the call that some made before it, is on their side."""
     equal = 0
     for iteration, seq in sorted(began.items()):
         if len(set(seq.values())) > 1:

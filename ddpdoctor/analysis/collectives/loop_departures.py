@@ -43,28 +43,32 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopDeparture:
-    """Where the loops of the ranks diverged.
-
-    `ranks` are those that left or passed over, `others` those that went on; `tied` where it may be either side. `iteration`
-    is the last batch that all ranks drew before, counted from the start, `batches` its place in the pass, `forwards` how many
-    training forwards `ranks` had made. `lengths` is how many batches a pass has on each rank, or how
-    many collectives each made with that forward. `went_on` is whether `ranks` drew
-    batches afterwards; where they did not, they may also wait for their peers in that batch. `loop` is the loop in which `ranks`
-    called their forwards, `frame` the line in it. `behind` is the last call of each of `ranks` that stands behind that loop.
-    """
+    """Where the loops of the ranks diverged."""
 
     how: How
+    """What the ranks did that their peers did not."""
     ranks: tuple[int, ...]
+    """The ranks that left their loop, or passed over a batch."""
     others: tuple[int, ...]
+    """The ranks that went on."""
     tied: bool
+    """Whether there is no majority: either side may be at fault."""
     iteration: int
+    """The last batch that all ranks drew before, counted from the start."""
     batches: int | None
+    """The place of that batch in its pass."""
     lengths: Mapping[int, int]
+    """By rank, how many batches a pass has, or how many collectives it made with that forward."""
     forwards: int | None
+    """How many training forwards `ranks` had made."""
     went_on: bool
+    """Whether `ranks` drew batches afterwards; where they did not, they may also wait for their peers in that batch."""
     frame: Frame | None = None
+    """The line in that loop."""
     loop: Loop | None = None
+    """The loop in which `ranks` called their forwards."""
     behind: Mapping[int, CollectiveCall] = field(default_factory=dict)
+    """By rank of `ranks`, the last call that it made behind that loop."""
 
     @property
     def culprits(self) -> tuple[int, ...]:
@@ -149,7 +153,7 @@ def derive(
 def _behind(
     calls: Mapping[int, CollectiveCalls], code: SourceCode | None, timeline: Timeline | None = None
 ) -> Mapping[int, CollectiveCall]:
-    """The last call of each of these ranks, if it came after its last forward and stands behind the loop around that."""
+    """The last call of each of these ranks, if it came after its last forward and is behind the loop around that."""
     return {
         rank: call
         for rank, made in calls.items()

@@ -54,7 +54,7 @@ def met_behind_its_loop(departure: LoopDeparture, timeline: Timeline, code: Sour
 
 
 def _met_another(group: GroupTimeline) -> Iterator[IssuedCall]:
-    """The calls that differ between the ranks of a group and stand at different places, the last of each rank."""
+    """The calls that differ between the ranks of a group and are at different places, the last of each rank."""
     for mismatch in group.mismatches.values():
         if len({issued.program for issued in mismatch.issued.values()}) > 1:
             for rank, issued in mismatch.issued.items():

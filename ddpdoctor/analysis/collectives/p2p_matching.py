@@ -31,11 +31,17 @@ class Unmatched:
     """A rank that waits in a send to, or a receive from, a partner that made no matching call."""
 
     rank: int
+    """The rank."""
     partner: int
+    """The partner."""
     kind: Literal["send", "recv"]
+    """What it waits in."""
     place: Frame | None
+    """The line of the call."""
     seconds: float | None = None
+    """How long it waits."""
     tag: int = 0
+    """The tag of the call."""
     entry: int = 0
     """Its place in the rank's flight recorder."""
     batch: tuple[str, int] | None = None
@@ -50,6 +56,7 @@ class Handshakes:
     """
 
     unmatched: tuple[tuple[Unmatched, ...], ...]
+    """These sends and receives."""
     misdirected: tuple[OtherPartner, ...] = ()
     """What a rank made with another partner than ranks with the same part in the job: the partner did nothing wrong."""
     by_programs: WaitForGraph | None = None
@@ -99,7 +106,7 @@ def _by_stacks(
 ) -> Iterator[tuple[Unmatched, ...]]:
     """Sends and receives that all waits lead to, where every rank waits, none moves, and each partner is known.
 
-    A partner that stands in another call has not made its half: where both halves are made they end at once.
+    A partner that is in another call has not made its half: where both halves are made they end at once.
     """
     by_rank = {entry.rank: entry.value for entry in peers}
     transferring = {one.rank for one in activities.each if POINT_TO_POINT.search(one.operation)}
@@ -119,7 +126,7 @@ def _by_stacks(
 
 
 def _meets(rank: int, given: GivenPeer, by_rank: Mapping[int, GivenPeer]) -> bool:
-    """Whether the partner stands in the other half of this transfer."""
+    """Whether the partner is in the other half of this transfer."""
     theirs = by_rank.get(given.peer)
     return theirs is not None and theirs.peer == rank and theirs.op != given.op
 

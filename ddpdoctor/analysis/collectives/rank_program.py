@@ -96,7 +96,7 @@ def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
 
 
 def ahead_of(mine: RankProgram, other: RankProgram) -> dict[Kind, int]:
-    """By how many calls of each kind `mine` is ahead, of those that both records tell of."""
+    """By how many calls of each kind `mine` is ahead, of those that both records show of."""
     kinds = mine.kinds() | other.kinds() if mine.whole and other.whole else mine.kinds() & other.kinds()
     return {one: mine.called(one) - other.called(one) for one in kinds}
 
@@ -114,7 +114,7 @@ def latest_first(program: RankProgram, without: Kind) -> Iterator[tuple[Kind, in
 def _placing_entries(record: FlightRecord) -> Iterable[int]:
     """The entries that tell where in its program the rank was.
 
-    Of a dump of active entries alone, those that it still holds although they are through do not.
+    Of a dump of active entries alone, those that it still holds although they are complete do not.
     """
     collective = [not call.point_to_point for call in record.calls]
     if any(state is State.DONE and collective[call] for call, state in zip(record.call, record.state, strict=True)):

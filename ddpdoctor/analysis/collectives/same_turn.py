@@ -12,7 +12,7 @@ from ddpdoctor.evidence.stacks import Stacks
 def in_one_turn(one: Stacks, other: Stacks, code: SourceCode | None) -> bool:
     """Whether a name counts each loop that both ranks are in, and has one value on both.
 
-    Both came by the same lines to the function in which they stand at two lines, or from which they went two ways. False where
+    Both came by the same lines to the function in which they are at two lines, or from which they went two ways. False where
     the source of one of these lines is not known.
     """
     ways = [program_frames(stacks.main.frames) if stacks.main is not None else () for stacks in (one, other)]

@@ -1,4 +1,4 @@
-"""Ranks that all wait in collectives, and not in the same: told by their stacks, where no recorder tells more."""
+"""Ranks that all wait in collectives, and not in the same: inferred from their stacks, where no recorder shows more."""
 
 from __future__ import annotations
 
@@ -38,24 +38,26 @@ HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackDesync:
-    """Two sides of ranks that wait for each other in different collectives.
-
-    `minority` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
-    first minority rank seen from the others. `skips` are the `continue`s, as `train.py:58`, of the loop of only one side.
-    `turns` has the last turn of that loop of every rank, where all are known. `passed_over` is whether the ranks that left
-    it made as many turns as the others, and so a call less in one of them. `request` is the statement under a test of the rank by
-    which the minority asked a framework for its call.
-    """
+    """Two sides of ranks that wait for each other in different collectives."""
 
     cause: Cause
+    """Why."""
     minority: tuple[RankActivity, ...]
+    """The side that is reported."""
     majority: tuple[RankActivity, ...]
+    """The other side."""
     tied: bool
+    """Whether there is no majority: either side may be at fault."""
     comparison: Comparison
+    """The place of the first rank of the minority, seen from the majority."""
     skips: tuple[str, ...] = ()
+    """The `continue`s, as `train.py:58`, of the loop that only one side is in."""
     turns: Mapping[int, int] = field(default_factory=dict)
+    """By rank, the last turn of that loop; empty where one is not known."""
     passed_over: bool = False
+    """Whether the ranks that left the loop made as many turns as the others, and so one call less in one of them."""
     request: RankRequest | None = None
+    """The statement under a test of the rank by which the minority asked a framework for its call."""
 
     @property
     def culprits(self) -> list[int]:
@@ -96,10 +98,10 @@ def derive(
     turns: PerRank[LoopTurn] | None = None,
     roots: PerRank[GivenRoot] | None = None,
 ) -> StackDesync:
-    """The two sides, where every rank waits in a collective, none moves, and the source tells how they diverged.
+    """The two sides, where every rank waits in a collective, none moves, and the source shows how they diverged.
 
     Raises:
-        SkipCheck: a recorder tells more, somebody does something else, or what the source shows does not decide.
+        SkipCheck: a recorder shows more, somebody does something else, or what the source shows does not decide.
     """
     unrecorded = any(activity.operation in _NOT_RECORDED for activity in activities.each)
     if timeline is not None and not unrecorded:
@@ -137,7 +139,7 @@ def _by_their_places(
     turns: PerRank[LoopTurn] | None,
     roots: PerRank[GivenRoot] | None,
 ) -> StackDesync:
-    """The two sides by what the source tells of the lines at which they wait."""
+    """The two sides by what the source shows of the lines at which they wait."""
     sides = sides_of(by_rank, ways, code)
     if len(sides) > 2:
         sides = one_side_and_all_others(sides, by_rank, ways, code) or sides
@@ -347,7 +349,7 @@ def innermost_counter(found: StackDesync, stacks: PerRank[Stacks] | None, code: 
 
 
 def _skips(loop: Loop | None, frames: Sequence[Frame], code: SourceCode | None) -> Iterator[str]:
-    """The `continue`s of this loop, which one of these frames stands in."""
+    """The `continue`s of this loop, which one of these frames is in."""
     if loop is None or code is None:
         return
     for frame in frames:

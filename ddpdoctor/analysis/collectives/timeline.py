@@ -39,23 +39,28 @@ GRACE_SECONDS = 60.0  # from a timeout to the dump that it causes: NCCL's watchd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedCall:
-    """One call on one rank. `program` are the frames of the user's code and of frameworks, outermost first.
-
-    `entry` is its position in the rank's record: entries stand there in the order in which the rank made them, also where its
-    clock is too coarse to tell. `seconds` is how old it was at the dump. `started` is whether the device had begun it, False as
-    well where the recorder does not look.
-    """
+    """One call on one rank."""
 
     rank: int
+    """The rank."""
     entry: int
+    """Its position in the rank's record, which is in the order of the calls, also where the clock is too coarse to show it."""
     seq: int
+    """Its number in the group."""
     calls: tuple[Call, ...]
+    """What was called; several where they were coalesced."""
     group: str
+    """The name of the group; empty for the default one."""
     program: tuple[Frame, ...]
+    """The frames of the user's code and of frameworks, outermost first."""
     done: bool
+    """Whether it was complete at the dump."""
     started: bool
+    """Whether the device had begun it; False as well where the recorder does not record that."""
     created_ns: int
+    """When it was issued, in nanoseconds since the epoch."""
     seconds: float | None = None
+    """How old it was at the dump; None where that is not known."""
 
     @property
     def stack(self) -> tuple[Frame, ...]:
@@ -83,9 +88,13 @@ class CallIndex:
     """Every rank's record, the calls that the numbers in call sequences stand for, and lines for records that hold none."""
 
     records: Mapping[int, FlightRecord]
+    """By rank, its recorder."""
     calls: tuple[tuple[Call, ...], ...]
+    """What was called, by the numbers in call sequences."""
     sites: tuple[tuple[Frame, ...], ...]
+    """The stacks of the calls, by the numbers in call sequences."""
     lines: OtherLines
+    """Lines for calls whose records hold no stack."""
 
     def issued(self, sequence: CallSequence, group: str, seq: int) -> IssuedCall | None:
         """The call that a rank made as number `seq` of the group with this name, or None where it is not known."""
@@ -116,35 +125,44 @@ class CallIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """The first collective of a group in which ranks differ, what each made of it, and how many more differ so."""
+    """The first collective of a group in which ranks differ."""
 
     kind: MismatchKind
+    """In what they differ."""
     seq: int
+    """Its number."""
     issued: Mapping[int, IssuedCall]
+    """By rank, what it called."""
     more: int = 0
+    """How many later collectives differ in the same way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTimeline:
-    """One process group. `last` is each rank's last call, `recorded` the members whose recorder we have.
-
-    `top` is the highest number that any rank has reached. `mismatches` holds the first disagreement of each kind. `open`
-    are the calls that their ranks had not finished, the oldest of each rank; `awaited` is the number of that in which most
-    of them wait, `top` where nobody does: NCCL's ranks queue more calls behind it. `behind` are the recorded members that
-    have not made call number `awaited`.
-    """
+    """The collectives of one process group."""
 
     name: str
+    """Its name; empty for the default one."""
     backend: str
+    """Its backend, such as nccl."""
     members: tuple[int, ...]
+    """Its ranks."""
     recorded: tuple[int, ...]
+    """The members that left a recorder."""
     last: Mapping[int, IssuedCall]
+    """By rank, its last call."""
     top: int
+    """The highest number that any rank has reached."""
     mismatches: Mapping[MismatchKind, Mismatch]
+    """By kind, the first collective in which ranks differ."""
     open: Mapping[int, IssuedCall]
+    """By rank, its oldest call that was not complete."""
     awaited: int
+    """The number of the call in which most of them wait; `top` where nobody waits. NCCL's ranks queue more calls behind it."""
     behind: tuple[int, ...]
+    """The recorded members that have not made call number `awaited`."""
     group_sequences: GroupSequences
+    """The calls of each member."""
 
     def reached(self, rank: int) -> int:
         """The sequence number of this rank's last call, 0 where it made none."""
@@ -153,15 +171,16 @@ class GroupTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """All process groups, and the ranks of the job.
-
-    `without_end` is whether nothing tells how many ranks the job has: there may be some above the last one that left a dump.
-    """
+    """All process groups, and the ranks of the job."""
 
     groups: tuple[GroupTimeline, ...]
+    """The groups."""
     ranks: tuple[int, ...]
+    """The ranks."""
     call_index: CallIndex
+    """Every call, by rank and number."""
     without_end: bool = False
+    """Whether nothing shows how many ranks the job has: there may be some above the last one that left a dump."""
 
     def waiting(self, rank: int) -> IssuedCall | None:
         """The collective that this rank was waiting in: its oldest unfinished call in any group."""

@@ -1,4 +1,4 @@
-"""A loop with a collective in each turn, which some ranks have left while others make a further turn."""
+"""A loop with a collective in each turn, which some ranks have left while others make an additional turn."""
 
 from __future__ import annotations
 

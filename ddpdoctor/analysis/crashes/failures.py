@@ -15,7 +15,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 from ddpdoctor.whole_numbers import whole_number
 
-SIGABRT = 6  # with it native code ends itself: where its last words are a secondary error, so is the end
+SIGABRT = 6  # with it native code ends itself: where its last messages are a secondary error, so is the end
 SIGKILL = 9
 _SHARED_MEMORY = re.compile(r"/pandarallel/|/multiprocessing/(?:heap|shared_memory|managers)\.py$")
 _WARNING = re.compile(r"^\[?W\d{0,4} |^WARNING\b")
@@ -225,7 +225,7 @@ def derive(
 ) -> Failures:
     """What is known of how the job's ranks failed.
 
-    What stands in the log of a job that hung until all of its ranks were ended, or whose ranks all ended well, has ended none
+    What is in the log of a job that hung until all of its ranks were ended, or whose ranks all ended well, has ended none
     of them: a thread, or an error that was caught.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Who keeps whom waiting: the ranks that sit in a collective, those that do something else, and since when."""
+"""Who keeps whom waiting: the ranks that wait in a collective, those that do something else, and since when."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Hang:
 
 
 def derive(activities: Activities, stall: Stall | None, timeline: Timeline | None = None) -> Hang:
-    """The standstill that the ranks' activities show.
+    """The hang that the ranks' activities show.
 
     Raises:
         SkipCheck: no rank waits for its peers, so nobody keeps anybody waiting, or the job goes on.
@@ -112,7 +112,7 @@ def _held_up(activities: Activities) -> tuple[RankActivity, ...]:
 
 
 def _refuse_what_goes_on(activities: Activities, timeline: Timeline | None) -> None:
-    """Raise SkipCheck where one look shows that the job goes on: a rank left its wait, imports, or waited briefly."""
+    """Raise SkipCheck where one snapshot shows that the job goes on: a rank left its wait, imports, or waited briefly."""
     moving = [activity.rank for activity in activities.waiting if activity.moved]
     if moving:
         raise SkipCheck(

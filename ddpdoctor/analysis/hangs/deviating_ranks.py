@@ -167,7 +167,7 @@ class DeviatingRanks:
         return self.programs.kind(rank, name, point_to_point=between)
 
     def _breaks_pattern(self, found: FinalWait) -> FinalWait | None:
-        """The minority that left out what had always followed before, of ranks of which no majority tells who deviates."""
+        """The minority that left out what had always followed before, of ranks of which no majority shows who deviates."""
         deviations = [self.programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
         breaking = {one.rank: one for one in deviations if one is not None and one.breaks_pattern}
         if not breaking or 2 * len(breaking) > len(found.ranks):

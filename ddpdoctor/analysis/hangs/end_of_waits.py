@@ -139,7 +139,7 @@ class _Graph:
         return self._towards_older_dumps()
 
     def _unless_moved(self, named: Collection[int], behind: Sequence[Behind] = ()) -> WaitForGraph | None:
-        """Where no dump tells how old its calls are, ranks are at fault only if all others rest: else that they may not."""
+        """Where no dump shows how old its calls are, ranks are at fault only if all others rest: else that they may not."""
         if self._outstanding.seconds is not None:
             return None
         older = "dumps of other ranks are older than those of their peers" if behind and self._older else None
@@ -147,9 +147,9 @@ class _Graph:
         return _moved(motion) if motion is not None else None
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
-        """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none.
+        """The ranks that keep this operation from ending, as far as dumps show, and those of which there is none.
 
-        Nobody where a rank called something else by its number, and is through with it: what the others wait in never ends.
+        Nobody where a rank called something else by its number, and has completed it: what the others wait in never ends.
         """
         if _met_another_call(operation):
             return
@@ -200,7 +200,7 @@ class _Graph:
         return self._deviating.of_idle(self._waits_for(Reason.IDLE, idle), idle_in_all=idle_in_all)
 
     def _judged(self, finals: Sequence[FinalWait]) -> WaitForGraph:
-        """What these tell: operations that all their members stand in, or ranks that wait for each other."""
+        """What these show: operations that all their members are in, or ranks that wait for each other."""
         first = min(finals, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         if first.reason is Reason.STANDING:
             first = _together(one for one in finals if one.reason is Reason.STANDING)

@@ -1,4 +1,4 @@
-"""Ranks that all wait in one call while the others of the job have ended with exit code 0: told by stacks alone."""
+"""Ranks that all wait in one call while the others of the job have ended with exit code 0: inferred from stacks alone."""
 
 from __future__ import annotations
 

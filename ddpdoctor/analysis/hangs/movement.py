@@ -1,4 +1,4 @@
-"""Whether a rank moved between two looks: another line, a counter, processor time, or bytes."""
+"""Whether a rank moved between two snapshots: another line, a counter, processor time, or bytes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _RECEIVES = frozenset({"read", "recvfrom", "recvmsg", "poll", "ppoll", "sendto",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
-    """What changed of one rank between two looks."""
+    """What changed of one rank between two snapshots."""
 
     moves: bool | None
-    """Whether it makes progress; None where nobody looked twice."""
+    """Whether it makes progress; None where there is only one snapshot."""
     moved: bool
     """Whether it was elsewhere, whatever it does."""
 
@@ -48,9 +48,9 @@ def movement(
 
 
 def stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
-    """Whether the user's own lines were the same at every look, or those of one loop that asks a call whether it is complete.
+    """Whether the user's own lines were the same in every snapshot, or those of one loop that asks a call whether it is complete.
 
-    None where nobody looked twice.
+    None where there is only one snapshot.
     """
     if stacks is None or stacks.moved is None:
         return None
@@ -60,12 +60,12 @@ def stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
 
 
 def counts_up(stacks: Stacks | None, code: SourceCode | None) -> bool:
-    """Whether the user's own functions counted between two looks, and not only how often they polled a call."""
+    """Whether the user's own functions counted between two snapshots, and not only how often they polled a call."""
     return stacks is not None and bool(stacks.counts) and not polls_a_call(stacks, code)
 
 
 def advanced(stacks: Stacks | None, code: SourceCode | None) -> bool:
-    """Whether two looks found the rank at two lines of one function of the user's that no loop leads back to."""
+    """Whether two snapshots show the rank at two lines of one function of the user's that no loop leads back to."""
     ways = [way[::-1] for way in stacks.seen] if stacks is not None else []
     return code is not None and any(_left_behind(one, other, code) for one, other in pairwise(ways))
 
@@ -83,7 +83,7 @@ def _left_behind(one: Sequence[Frame], other: Sequence[Frame], code: SourceCode)
 
 
 def receives(kind: Activity, main: Sequence[Frame], process: ProcessState | None) -> bool:
-    """Whether a wait for a connection or in an event loop ended between two looks.
+    """Whether a wait for a connection or in an event loop ended between two snapshots.
 
     The bytes of the connections decide where they were counted: a wait that reaches its timeout wakes, too, and so does an event
     loop in which a function only sleeps and polls.
@@ -101,7 +101,7 @@ def _connection_moves(kind: Activity, process: ProcessState | None) -> bool:
 
 
 def _woke(stacks: Stacks | None, process: ProcessState | None) -> bool:
-    """Whether a rank that sleeps in one wait woke between two looks: it may be at the same line of the next step.
+    """Whether a rank that sleeps in one wait woke between two snapshots: it may be at the same line of the next step.
 
     A wait in a collective sleeps once, until the collective is complete. A wait that polls wakes in any case, and so does a
     process that handles the signal of a timer, whose `wakes` is None.
@@ -113,7 +113,7 @@ def _woke(stacks: Stacks | None, process: ProcessState | None) -> bool:
 
 
 def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> bool | None:
-    """Whether a rank that others wait for was elsewhere at a later look, or it or a process that it started is at work."""
+    """Whether a rank that others wait for was elsewhere in a later snapshot, or it or a process that it started is at work."""
     looked = []
     if stacks is not None and stacks.moved is not None:
         looked.append(stacks.moved)
@@ -133,7 +133,7 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
 
 
 def moves_data(process: ProcessState) -> bool:
-    """Whether a rank read or wrote between two looks more than one that waits does."""
+    """Whether a rank read or wrote between two snapshots more than one that waits does."""
     return process.seconds > 0 and (process.io_bytes or 0) / process.seconds >= MOVED_BYTES
 
 

@@ -107,7 +107,7 @@ class Outstanding:
 
     @property
     def seconds(self) -> float | None:
-        """The age of the oldest outstanding call, None where no dump tells when it was made."""
+        """The age of the oldest outstanding call, None where no dump shows when it was made."""
         return max((age for operation in self.operations for age in operation.ages), default=None)
 
 
@@ -170,7 +170,7 @@ def _lost_outstanding(record: FlightRecord, *, whole: bool, full: bool) -> bool:
 
 
 def completed_by(timeline: Timeline, group: GroupTimeline, *, transfers: bool) -> dict[int, int]:
-    """The number of the last collective of the group that each rank has completed, where its dump tells it.
+    """The number of the last collective of the group that each rank has completed, where its dump shows it.
 
     With `transfers`, ranks also send and receive in the group, and the dumps' tables of groups may count these. Nothing where
     the numbers themselves count them.
@@ -373,7 +373,7 @@ def _halves_met(
     numbers = {op: half.number for op, half in halves.items()}
     send, receive = numbers.get("send"), numbers.get("recv")
     if send is not None and receive is not None and send != receive:
-        # the partner is through with the earlier one, which ends on this rank when the rest of its batch does
+        # the partner has completed the earlier one, which ends on this rank when the rest of its batch does
         halves = {op: half for op, half in halves.items() if half.number == max(send, receive)}
     waiting = {half.call.rank: half.call for half in halves.values()}
     members = tuple(sorted((pair.source, pair.target)))

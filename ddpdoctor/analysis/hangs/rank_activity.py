@@ -13,9 +13,9 @@ from ddpdoctor.analysis.hangs.stack_patterns import (
     NEVER_HEALTHY,
     WAITS_FOR_PEERS,
     Activity,
+    activity_in_stack,
     imports,
     joins_a_thread,
-    told_by_stack,
     turns_an_event_loop,
 )
 from ddpdoctor.analysis.hangs.thread_activity import thread_activity, thread_that_matters
@@ -55,12 +55,12 @@ class RankActivity:
     place: Frame | None
     """The innermost line of the user's own code."""
     moves: bool | None
-    """Whether it was elsewhere at a later look, used a CPU, or read or wrote; None where nobody looked twice.
+    """Whether it was elsewhere in a later snapshot, used a CPU, or read or wrote; None where there is only one snapshot.
 
     A rank that waits for its peers may use a CPU for that: of such a rank only the line counts.
     """
     moved: bool
-    """Whether it was elsewhere at a later look, whatever it does."""
+    """Whether it was elsewhere in a later snapshot, whatever it does."""
     process: ProcessState | None
     """The state of its process."""
     native: str = ""
@@ -76,13 +76,13 @@ class RankActivity:
     holder: int | None = None
     """The rank whose process holds the file lock, or has the other end of the pipe, that it waits for."""
     counts: bool = False
-    """Whether a number that the user's functions count changed between two looks: it makes progress, also at one line."""
+    """Whether a number that the user's functions count changed between two snapshots: it makes progress, also at one line."""
     others_work: bool = False
-    """Whether another thread of the user's was at work between two looks."""
+    """Whether another thread of the user's was at work between two snapshots."""
     gives_work_away: bool = False
     """Whether its main thread waits for a thread to end, or in an event loop."""
     receives: bool = False
-    """Whether a wait for a connection or in an event loop came to an end between two looks."""
+    """Whether a wait for a connection or in an event loop came to an end between two snapshots."""
 
     @property
     def description(self) -> str:
@@ -127,7 +127,7 @@ class RankActivity:
 
     @property
     def stands_still(self) -> bool:
-        """Whether nothing of it moved between two looks: a rank whose collective goes on slowly uses some of a CPU.
+        """Whether nothing of it moved between two snapshots: a rank whose collective goes on slowly uses some of a CPU.
 
         That is so where other threads than the one that waits move the data. One that spins uses a CPU in any case.
         """
@@ -287,7 +287,7 @@ def _shown_by_line(
 
 def _may_be_a_wait(kind: Activity, operation: str, stacks: Stacks | None, code: SourceCode | None) -> bool:
     """Whether a rank that does this may wait for the collective that its recorder shows outstanding."""
-    told = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
+    told = activity_in_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
     if kind is Activity.SLEEP:
         return stacks is not None and polls_a_call(stacks, code)
     return kind in _MAY_BE_A_WAIT and (told is None or operation == BACKWARD)

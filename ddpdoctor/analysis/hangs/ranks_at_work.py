@@ -17,7 +17,7 @@ _MAY_COUNT = _WORK | {Activity.UNKNOWN, Activity.SLEEP, Activity.SOCKET, Activit
 def is_at_work(activity: RankActivity) -> bool:
     """Whether it computes at lines that change, counts, reads or writes, or waits for a program that computes.
 
-    A line that does not change may be a loop without an end, and a rank that sleeps between two looks polls for something, unless
+    A line that does not change may be a loop without an end, and a rank that sleeps between two snapshots polls, unless
     a number in its functions changes: it makes progress.
     A rank that waits for a lock, another thread, a pipe or a connection is not at work, whatever its logging services do
     meanwhile. One that counts what it reads from a pipe or a connection is, and so is one that gets something from a connection,

@@ -1,4 +1,4 @@
-"""Whether a job went on when its dumps were made, where nothing tells how old the calls in them are.
+"""Whether a job went on when its dumps were made, where nothing shows how old the calls in them are.
 
 In a job that hangs everything comes to rest: what is left waits for the ranks at fault. Dumps of a job on its way show ranks at
 different moments.

@@ -1,4 +1,4 @@
-"""What a Python stack tells of the wait that it is in: which library functions stand above the user's own line."""
+"""The wait that a Python stack shows: which library functions are above the user's own line."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ _LOGGING_WRAPPER = "/torch/distributed/c10d_logger.py"  # torch's decorator arou
 _JOINS_A_THREAD = re.compile(r"/threading\.py:(join|_wait_for_tstate_lock|_shutdown)$")
 
 
-def told_by_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
+def activity_in_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
     """The activity, and the function that the user called for it, in a stack whose innermost frame is the first.
 
-    None where the user's own line stands on top: then a C function without a Python frame was called, or nothing. Frames of torch
+    None where the user's own line is on top: then a C function without a Python frame was called, or nothing. Frames of torch
     in an import by the user's line are modules and classes that are being defined: they wait for nobody.
     """
     above = _above(frames)

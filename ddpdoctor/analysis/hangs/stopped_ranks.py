@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.outstanding import ROOTED, Outstanding
 
-WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
+WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is complete
 SENT_BY_THE_ROOT = ("broadcast", "scatter", "_broadcast_oop")  # others with a root end there last
 
 
@@ -87,7 +87,7 @@ def stopped_ranks(
 
 
 def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[int, int]) -> bool:
-    """Whether peers that are through with this number have completed what the others wait in.
+    """Whether peers that have completed this number have completed what the others wait in.
 
     A few of many may have called something else, which ended without the others, where their dumps do not hold it.
     """

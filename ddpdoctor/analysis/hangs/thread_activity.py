@@ -7,8 +7,8 @@ from ddpdoctor.analysis.hangs.stack_patterns import (
     BACKWARD,
     WAITS_FOR_PEERS,
     Activity,
+    activity_in_stack,
     joins_a_thread,
-    told_by_stack,
     turns_an_event_loop,
     works_for_an_executor,
 )
@@ -36,8 +36,8 @@ def thread_activity(stacks: Stacks | None, thread: Thread | None, process: Proce
     if is_at_its_own_end(stacks):
         return Activity.EXITING, OWN_END  # no Python is left to run: it collects garbage, with the GIL
     in_the_kernel = process is not None and process.state == "D" and not _went_on(stacks, process)
-    told = told_by_stack(thread.frames if thread else ())
-    main = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
+    told = activity_in_stack(thread.frames if thread else ())
+    main = activity_in_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
     if main is not None and main[0] is Activity.EXITING:
         return main
     idle = thread is not None and not thread.active

@@ -1,4 +1,4 @@
-"""What the innermost line of the user's own code waits for, where no library function stands above it to show it."""
+"""What the innermost line of the user's own code waits for, where no library function is above it to show it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def waited_for(
 
     Only the `wait` of torch's own asynchronous calls leaves no Python frame above the line. The collective is the last one
     before the line, and the place is that of its call. None where the line shows neither. `stays` is whether the rank was
-    at this line at every look.
+    at this line in every snapshot.
     """
     place = users_frame(frames)
     known = code.at(place.file, place.line) if code is not None and place is not None else None
@@ -48,7 +48,7 @@ def waited_for(
 
 
 def polls_a_call(stacks: Stacks, code: SourceCode | None, asking: Sequence[str] = _ASKS_A_CALL) -> bool:
-    """Whether the rank was at every look in one loop that asks an asynchronous call whether it is complete."""
+    """Whether the rank was in every snapshot in one loop that asks an asynchronous call whether it is complete."""
     if code is None or not stacks.seen or not all(stacks.seen):
         return False
     if len({(stack[0].function, stack[1:]) for stack in stacks.seen}) > 1:

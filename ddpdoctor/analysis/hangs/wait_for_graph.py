@@ -48,11 +48,11 @@ class WaitForGraph:
     meanwhile: Mapping[int, IssuedCall] = field(default_factory=dict)
     """The oldest outstanding call of each of these ranks that has one."""
     tied: bool = False
-    """Whether no majority tells if some ranks left a call out or the others made one more."""
+    """Whether no majority shows if some ranks left a call out or the others made one more."""
     deviating: tuple[int, ...] = ()
     """Of a cycle, the ranks that made its calls in another order than ranks with the same part in the job."""
     first_deviations: tuple[FirstDeviation, ...] = ()
-    """For ranks that left calls out, or made some besides: where they first did, as far as dumps tell."""
+    """For ranks that left calls out, or made some besides: where they first did, as far as dumps show."""
     behind: tuple[Behind, ...] = ()
     """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
     stale: tuple[int, ...] = ()
@@ -144,5 +144,5 @@ class FinalWait:
 
 
 def is_old(operation: Operation) -> bool:
-    """Whether one of its ranks has waited in it for longer than in a healthy job; also where no dump tells."""
+    """Whether one of its ranks has waited in it for longer than in a healthy job; also where no dump shows."""
     return max(operation.ages, default=MOVING_SECONDS) >= MOVING_SECONDS

@@ -30,25 +30,29 @@ FULL = 0.8  # of the processors that a job may use: what others may take of the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
-    """The rank of one host that came last the most often.
-
-    It was last in `last_in` of `rounds` rounds, then by `seconds` (median) after the last but one; `share` is the part of
-    all the time that these waits make up. `phase` says where it lost most against its peers, `phase_seconds` how much a
-    round (median); None where no marks tell. `crowded` is the part of the time by which it waited longer for a processor
-    than its peers, beyond what its own work explains, and `queued` the part by which it waited for one at all, beyond what
-    its additional work explains; 0 where the scheduler's counters were not read.
-    """
+    """The rank of one host that came last the most often."""
 
     host: str
+    """The host."""
     rank: int
+    """The rank."""
     rounds: int
+    """The number of rounds that were compared."""
     last_in: int
+    """In how many of them it was last."""
     seconds: float
+    """By how much it was then behind the last but one: the median."""
     share: float
+    """The part of all the time that these waits are."""
     phase: str | None
+    """Where it lost most against its peers; None where no marks show it."""
     phase_seconds: float | None
+    """How much it lost there in a round: the median."""
     crowded: float = 0.0
+    """The part of the time by which it waited longer for a processor than its peers, beyond what its own work explains."""
     queued: float = 0.0
+    """The part of the time by which it waited for a processor, beyond what its additional work explains; 0 where the counters of
+    the scheduler were not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

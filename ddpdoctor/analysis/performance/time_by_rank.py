@@ -13,20 +13,22 @@ from ddpdoctor.model import SkipCheck
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankTime:
-    """Medians of one rank, in seconds a round.
-
-    `data` until its batch was there (None where nothing tells), `work` on its own until it reached the round's first
-    collective, and `waits` from there until the last rank of its host came. `last_in` is the share of the rounds into which
-    it came last, `late` the median by which it was behind the first.
-    """
+    """What one rank spends its time on: medians, in seconds a round."""
 
     rank: int
+    """The rank."""
     host: str
+    """Its host."""
     data: float | None
+    """Until its batch was there; None where nothing shows it."""
     work: float
+    """On its own, until it reached the round's first collective."""
     waits: float
+    """From there until the last rank of its host came."""
     last_in: float
+    """The share of the rounds in which it came last."""
     late: float
+    """By how much it was behind the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class TimeByRank:
     """One entry per rank of a host on which several ranks met in enough rounds, in order of rank."""
 
     each: tuple[RankTime, ...]
+    """The ranks."""
     rounds: int
     """The fewest rounds of a host."""
 

@@ -1,6 +1,6 @@
 """The ways in which the replicas of a training can diverge: one type per way, each with what its rule reports.
 
-Every variant is about the first step (or epoch) at which it shows. Which ranks are at fault stands in `ranks`: the minority, the
+Every variant is about the first step (or epoch) at which it shows. Which ranks are at fault is in `ranks`: the minority, the
 ranks that did it, or all ranks where every rank does the same.
 """
 
@@ -34,7 +34,7 @@ class SkipCause(Enum):
     STEPS = "steps"
     """It has made fewer steps by the same forward."""
     POSITION = "position"
-    """It stands at another batch by the same forward."""
+    """It is at another batch by the same forward."""
     FOUND_INF = "found_inf"
     """Its GradScaler found gradients that are not finite."""
 

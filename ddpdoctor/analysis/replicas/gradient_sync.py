@@ -80,7 +80,7 @@ def gradient_divergences(
 
 
 def reduction_differs(seen: Mapping[int, StepSeen], step: int) -> CollectiveDiffers | None:
-    """One reduction with several results, where DDP has reduced; told by fingerprints alone, as numbers may not be finite."""
+    """One reduction with several results, where DDP has reduced; by fingerprints alone, as numbers may not be finite."""
     names = [*next(iter(_reductions(seen).values()), {})]
     received = _received_differently(names, seen)
     if not received or not _most_received_the_same(seen):

@@ -1,4 +1,4 @@
-"""Ranks that made fewer optimizer steps than their peers, or stand at another batch of their data."""
+"""Ranks that made fewer optimizer steps than their peers, or are at another batch of their data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddpdoctor.evidence.training_trace import OverflowSeen, Track
 
 
 def skipped_steps(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepSkipped | None:
-    """A rank has made fewer steps than its peers by the same forward, or stands at another batch of its data."""
+    """A rank has made fewer steps than its peers by the same forward, or is at another batch of its data."""
     step = max(one.step for one in seen.values())
     compared: tuple[tuple[SkipCause, dict[int, Hashable]], ...] = (
         (SkipCause.STEPS, {rank: one.step for rank, one in seen.items()}),
