@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
@@ -56,45 +56,56 @@ def check(
         if ended_by_themselves(exits).isdisjoint(graph.ranks):
             yield _without_a_dump(graph)
         return
-    timed_out = {}
-    late: set[int] = set()
-    for entry in exits or ():
-        text = entry.value.error.message if entry.value.error is not None else "\n".join(entry.value.tail)
-        found = TIMED_OUT.search(text)
-        if found is not None:
-            timed_out[entry.rank] = (entry.value, int(next(filter(None, found.groups()))) / 1000)
-        if (
-            entry.rank == 0
-        ):  # whom all ranks tell that they have come; another group's first rank counts in its group's numbers
-            late.update(
-                int(rank) for told in _LATE_FOR_A_BARRIER.findall(text) for rank in re.findall(r"\b\d{1,9}\b", told)
-            )
+    ends = {entry.rank: entry.value for entry in exits or ()}
+    timed_out = {rank: seconds for rank, end in ends.items() if (seconds := _timeout_seconds(end)) is not None}
+    by_log_alone = timeline is None and activities is None
     if timed_out:
-        absent = sorted({*_absent(timeline, graph, watchdogs), *late} - _came(watchdogs))
-        _, seconds = next(iter(timed_out.values()))
+        absent = sorted({*_absent(timeline, graph, watchdogs), *_late_for_a_barrier(ends)} - _came(watchdogs))
+        seconds = next(iter(timed_out.values()))
         after = max(1, min(60, int(seconds / 2)))  # well before the timeout ends the job again
         never = f"; {group_ranks(absent)} never came" if absent else ""
-        by_log_alone = timeline is None and activities is None
         gave_up = sorted({*timed_out, *(watchdogs.gave_up if watchdogs is not None else ())})
         yield RULE.finding(
             f"{group_ranks(gave_up)} gave up waiting in {_call(watchdogs)} after {seconds:g} s{never}",
             severity=Severity.WARN if by_log_alone and not absent else None,
             ranks=absent,
-            where=[where for rank, (ending, _) in timed_out.items() if (where := _where(rank, ending)) is not None],
+            where=[where for rank in timed_out if (where := _where(rank, ends[rank])) is not None],
             details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
             remedy=RULE.remedy.replace("--stall-after 60", f"--stall-after {after}"),
             timed_out=gave_up,
             timeout_seconds=seconds,
         )
     elif watchdogs is not None and watchdogs.stood_still:
-        still = watchdogs.stood_still
-        yield RULE.finding(
-            f"NCCL's heartbeat monitor aborted {group_ranks(still)}: "
-            f"{verb(still, 'its watchdog thread was', 'their watchdog threads were')} stuck",
-            severity=Severity.WARN if timeline is None and activities is None else None,
-            details=[_STOOD_STILL],
-            stood_still=still,
-        )
+        yield _by_heartbeat_monitor(watchdogs.stood_still, by_log_alone=by_log_alone)
+
+
+def _text(end: RankExit) -> str:
+    return end.error.message if end.error is not None else "\n".join(end.tail)
+
+
+def _timeout_seconds(end: RankExit) -> float | None:
+    """The timeout that the rank's error names; None where its error is another one."""
+    found = TIMED_OUT.search(_text(end))
+    return int(next(filter(None, found.groups()))) / 1000 if found is not None else None
+
+
+def _late_for_a_barrier(ends: Mapping[int, RankExit]) -> set[int]:
+    """The ranks that rank 0 names as late for a monitored barrier of the default group.
+
+    The first rank of another group counts its members by their numbers in that group.
+    """
+    listed = _LATE_FOR_A_BARRIER.findall(_text(ends[0])) if 0 in ends else []
+    return {int(rank) for ranks in listed for rank in re.findall(r"\b\d{1,9}\b", ranks)}
+
+
+def _by_heartbeat_monitor(stuck: Sequence[int], *, by_log_alone: bool) -> Finding:
+    return RULE.finding(
+        f"NCCL's heartbeat monitor aborted {group_ranks(stuck)}: "
+        f"{verb(stuck, 'its watchdog thread was', 'their watchdog threads were')} stuck",
+        severity=Severity.WARN if by_log_alone else None,
+        details=[_STOOD_STILL],
+        stood_still=stuck,
+    )
 
 
 def _call(watchdogs: Watchdogs | None) -> str:

@@ -123,18 +123,9 @@ def run(arguments: list[str]) -> int:
         output.complain("the memory does not suffice for what was given", hint="give fewer or smaller files")
         return UndecidedError.exit_code
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.EIO and error.filename != output.STREAM:
-            what = _short(error.filename) if error.filename is not None else "a file cannot be read or written"
-            output.complain(f"{what}: {error.strerror}", hint="check the disk that holds it")
-            return UsageError.exit_code
-        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
-            output.discard_output()
-            hint = "write it to a file" if error.errno == errno.EIO else "free disk space there"
-            output.complain(f"cannot write the output: {error.strerror}", hint=hint)
-            return FAILED
-        if isinstance(error, OSError) and error.errno in ABOUT_A_PATH and error.filename is not None:
-            output.complain(f"{_short(error.filename)}: {error.strerror}", hint=ABOUT_A_PATH[error.errno])
-            return UsageError.exit_code
+        code = _of_the_system(error) if isinstance(error, OSError) else None
+        if code is not None:
+            return code
         if os.environ.get("DDPDOCTOR_DEBUG"):
             raise
         output.show(f"ddpdoctor failed: {quoted(f'{type(error).__name__}: {error}')}\n", err=True)
@@ -143,6 +134,23 @@ def run(arguments: list[str]) -> int:
     if result == typer.INTERRUPTED:
         output.say("interrupted")
     return result if isinstance(result, int) else 0
+
+
+def _of_the_system(error: OSError) -> int | None:
+    """Say what the operating system refused, where that is no bug of ours; returns the exit code, None where it may be one."""
+    if error.errno == errno.EIO and error.filename != output.STREAM:
+        what = _short(error.filename) if error.filename is not None else "a file cannot be read or written"
+        output.complain(f"{what}: {error.strerror}", hint="check the disk that holds it")
+        return UsageError.exit_code
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+        output.discard_output()
+        hint = "write it to a file" if error.errno == errno.EIO else "free disk space there"
+        output.complain(f"cannot write the output: {error.strerror}", hint=hint)
+        return FAILED
+    if error.errno in ABOUT_A_PATH and error.filename is not None:
+        output.complain(f"{_short(error.filename)}: {error.strerror}", hint=ABOUT_A_PATH[error.errno])
+        return UsageError.exit_code
+    return None
 
 
 def _short(path: object) -> str:

@@ -186,14 +186,7 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
     again = come.look(turn=2)
     return RoundAnswers(
         nodes=tuple(present),
-        ranks=RankSet(
-            world_size=expected,
-            deadline_seconds=round(join_until - start, 1),
-            arrivals=tuple(
-                Arrival(rank=each.node, world_size=each.nodes, host=each.host, pid=each.pid)
-                for each in (*present, *again)
-            ),
-        ),
+        ranks=_arrivals((*present, *again), expected, round(join_until - start, 1)),
         links=Links(
             expected=expected,
             nodes=tuple(
@@ -207,6 +200,15 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
             seconds=time.monotonic() - start,
         ),
         left_out=(*(why for _, why in sorted(come.left_out.items())), *(why for _, why in sorted(left_out.items()))),
+    )
+
+
+def _arrivals(come: Iterable[Self], expected: int, deadline_seconds: float) -> RankSet:
+    """Who introduced itself, a node that did so twice as often."""
+    return RankSet(
+        world_size=expected,
+        deadline_seconds=deadline_seconds,
+        arrivals=tuple(Arrival(rank=each.node, world_size=each.nodes, host=each.host, pid=each.pid) for each in come),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
@@ -58,36 +59,21 @@ def derive(
         raise SkipCheck("neither the stacks of ranks nor their ends are known")
     seen = tuple(dict.fromkeys(line for one in told.values() for line in one.overwrites))
     in_source = overwrites.each if overwrites is not None and not seen else ()
-    wrong: dict[int, tuple[str | None, str | None]] = {}
-    for rank in sorted({*waiting, *refused}):
-        known = told.get(rank, Joining(called=True))
-        lines = tuple(line for line in known.overwrites or in_source if line.name and not line.conditional)
-        used = known.used or (refused[rank][0] if rank in refused else _rewritten(known.given, lines))
-        if _differ(used, known.given) and (known.launchers_store or len({one.used for one in told.values()}) > 1):
-            wrong[rank] = (used, known.given)
-        elif known.given is None and rank in refused and used is not None and any(_says(line, used) for line in lines):
-            wrong[rank] = (used, None)
+    wrong = _wrong_addresses(told, {*waiting, *refused}, refused, in_source)
     at_rank_0 = told[0].used if 0 in told else None
     of_rank_0 = not wrong and not any(one.given or one.launchers_store for one in told.values())
-    others = {rank: told[rank].used for rank in {*waiting, *refused} if rank in told and told[rank].used is not None}
-    if of_rank_0 and at_rank_0 is not None:
-        wrong = {rank: (used, at_rank_0) for rank, used in sorted(others.items()) if _port(used) != _port(at_rank_0)}
     at_fault, tied = tuple(wrong), False
-    if of_rank_0 and wrong:
-        sides = vote({0: _port(at_rank_0), **{rank: _port(used) for rank, used in others.items()}})
-        tied = sides.tied and len(sides.sides) == 2
-        at_fault = sides.minority if tied or not sides.tied else at_fault
+    if of_rank_0 and at_rank_0 is not None:
+        others = {rank: one.used for rank, one in told.items() if rank in {*waiting, *refused} and one.used is not None}
+        wrong = {rank: (used, at_rank_0) for rank, used in sorted(others.items()) if _port(used) != _port(at_rank_0)}
+        at_fault, tied = _sides(wrong, others, at_rank_0)
     _, given = next(iter(wrong.values()), (None, None))
     first = next(iter(at_fault), -1)
-    looks_at: dict[str, tuple[int, ...]] = {}
-    for rank, (address, _) in wrong.items():
-        if address is not None:
-            looks_at[address] = (*looks_at.get(address, ()), rank)
     return WrongRendezvous(
         ranks=tuple(wrong),
         at_fault=at_fault,
         tied=tied,
-        used=looks_at,
+        used=_ranks_by_address(wrong),
         given=given,
         of_rank_0=of_rank_0,
         overwrites=_by_line(
@@ -100,6 +86,48 @@ def derive(
         ),
         place=waiting.get(first) or (refused[first][1] if first in refused else None),
     )
+
+
+Addresses: TypeAlias = "dict[int, tuple[str | None, str | None]]"
+"""By rank, the address that it uses, and the one that it was given."""
+
+
+def _wrong_addresses(
+    told: Mapping[int, Joining],
+    ranks: Collection[int],
+    refused: Mapping[int, tuple[str, Frame | None]],
+    in_source: Sequence[EnvOverwrite],
+) -> Addresses:
+    """Those of these ranks that use another address than their launcher gave them."""
+    wrong: Addresses = {}
+    several = len({one.used for one in told.values()}) > 1
+    for rank in sorted(ranks):
+        known = told.get(rank, Joining(called=True))
+        lines = tuple(line for line in known.overwrites or in_source if line.name and not line.conditional)
+        used = known.used or (refused[rank][0] if rank in refused else _rewritten(known.given, lines))
+        if _differ(used, known.given) and (known.launchers_store or several):
+            wrong[rank] = (used, known.given)
+        elif known.given is None and rank in refused and used is not None and any(_says(line, used) for line in lines):
+            wrong[rank] = (used, None)
+    return wrong
+
+
+def _sides(wrong: Addresses, others: Mapping[int, str], at_rank_0: str) -> tuple[tuple[int, ...], bool]:
+    """The ranks at fault, and whether there is no majority, where rank 0 serves another port than ranks look for."""
+    if not wrong:
+        return (), False
+    sides = vote({0: _port(at_rank_0), **{rank: _port(used) for rank, used in others.items()}})
+    tied = sides.tied and len(sides.sides) == 2
+    return (sides.minority if tied or not sides.tied else tuple(wrong)), tied
+
+
+def _ranks_by_address(wrong: Addresses) -> dict[str, tuple[int, ...]]:
+    """By address that ranks use, these ranks."""
+    found: dict[str, tuple[int, ...]] = {}
+    for rank, (address, _) in wrong.items():
+        if address is not None:
+            found[address] = (*found.get(address, ()), rank)
+    return found
 
 
 def _at_fault(lines: Sequence[EnvOverwrite], given: str | None, used: Collection[str]) -> tuple[EnvOverwrite, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.performance.alpha_beta import AlphaBeta, derive
 from ddpdoctor.analysis.performance.bandwidth import bus_bandwidth, bus_factor, median_seconds
 from ddpdoctor.analysis.performance.published_bandwidth import published_for
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench
+from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench, SizeTiming
 from ddpdoctor.model import SkipCheck
 from ddpdoctor.render.bench import HEADER, UNITS, fit_lines, row, short, title, values_line
 from ddpdoctor.render.html.charts import Chart, Series, decade_axis, linear_axis, size_axis
@@ -51,39 +52,18 @@ def _charts(bench: CollectiveBench, earlier: EarlierBench | None) -> tuple[Chart
     if len(sizes) < 2:
         return ()
     benches = [("this run", bench), *([(f"earlier: {earlier.source}", earlier.bench)] if earlier is not None else [])]
-    try:
-        fit: AlphaBeta | None = derive(bench)
-    except SkipCheck:
-        fit = None
-    published = published_for(bench)
-    factor = bus_factor(bench.collective, len(bench.ranks))
     at = [float(size.size_bytes) for size in sizes]
-    bandwidths = [
-        Series(
-            name=name,
-            points=[(size.size_bytes, bus_bandwidth(each, size) / 1e9) for size in each.sizes if size.size_bytes],
-            color=number,
-        )
-        for number, (name, each) in enumerate(benches)
-    ]
-    times = [
-        Series(
-            name=name,
-            points=[(size.size_bytes, median_seconds(size) * 1e6) for size in each.sizes if size.size_bytes],
-            color=number,
-        )
-        for number, (name, each) in enumerate(benches)
-    ]
+    bandwidths = _measured(benches, lambda each, size: bus_bandwidth(each, size) / 1e9)
+    times = _measured(benches, lambda _, size: median_seconds(size) * 1e6)
+    fit = _fit(bench)
     if fit is not None:
-        bandwidths.append(
-            Series(
-                name="fit", points=[(x, factor * x / fit.seconds(int(x)) / 1e9) for x in at], color=3, style="dashed"
-            )
-        )
-        times.append(Series(name="fit", points=[(x, fit.seconds(int(x)) * 1e6) for x in at], color=3, style="dashed"))
+        factor = bus_factor(bench.collective, len(bench.ranks))
+        bandwidths.append(_dashed("fit", [(x, factor * x / fit.seconds(int(x)) / 1e9) for x in at], color=3))
+        times.append(_dashed("fit", [(x, fit.seconds(int(x)) * 1e6) for x in at], color=3))
+    published = published_for(bench)
     if published is not None:
         figure = published.gigabytes_per_second
-        bandwidths.append(Series(name="published", points=[(at[0], figure), (at[-1], figure)], color=4, style="dashed"))
+        bandwidths.append(_dashed("published", [(at[0], figure), (at[-1], figure)], color=4))
     x = size_axis("size", sorted({x for series in times for x, _ in series.points}), lambda size: short(int(size)))
     best = max(y for _, y in bandwidths[0].points)
     return (
@@ -102,3 +82,28 @@ def _charts(bench: CollectiveBench, earlier: EarlierBench | None) -> tuple[Chart
             series=tuple(times),
         ),
     )
+
+
+def _measured(
+    benches: Sequence[tuple[str, CollectiveBench]], value: Callable[[CollectiveBench, SizeTiming], float]
+) -> list[Series]:
+    """One curve per run: a value over size."""
+    return [
+        Series(
+            name=name,
+            points=[(size.size_bytes, value(each, size)) for size in each.sizes if size.size_bytes],
+            color=number,
+        )
+        for number, (name, each) in enumerate(benches)
+    ]
+
+
+def _dashed(name: str, points: list[tuple[float, float]], *, color: int) -> Series:
+    return Series(name=name, points=points, color=color, style="dashed")
+
+
+def _fit(bench: CollectiveBench) -> AlphaBeta | None:
+    try:
+        return derive(bench)
+    except SkipCheck:
+        return None
