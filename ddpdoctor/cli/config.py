@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
 import os
+from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
@@ -16,9 +18,11 @@ from ddpdoctor.quoting import quoted
 from ddpdoctor.source.pyproject import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ddpdoctor.cli.project_file import Command, Group, Parameter
+
+DEFAULT = "default"
 
 
 def register(app: typer.App) -> None:
@@ -44,31 +48,47 @@ def config(
     group = _all(COMMANDS)
     names = list(group.commands)
     if command is not None and command not in names:
-        raise UsageError(f"there is no command {command}", hint=f"there are: {', '.join(names)}")
+        near = difflib.get_close_matches(command, names, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"there is no command {command}", hint=f"{hint}there are: {', '.join(names)}")
     from_file = project_file.values(group)
     rows = [row for name in names if command in {None, name} for row in _rows(group.commands[name], from_file)]
     if command is None:
-        rows = [row for row in rows if row["source"] != "default"]
+        rows = [row for row in rows if row.source != DEFAULT]
     if format_ is ListFormat.JSON:
-        output.show(json.dumps(rows, indent=2) + "\n")
+        output.show(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     else:
         _show(rows)
-    if any(row["error"] for row in rows):
+    if any(row.error for row in rows):
         raise typer.Exit(UsageError.exit_code)
 
 
-def _show(rows: list[dict[str, Any]]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One option of one command; its fields are the keys of the JSON list."""
+
+    command: str
+    option: str
+    value: object
+    """Its value, as the variable or the file gives it."""
+    source: str
+    """The variable, the table of the file, or `default`."""
+    error: str | None
+    """Why the command refuses the value; None where it takes it."""
+
+
+def _show(rows: list[_Row]) -> None:
     for file in project_file.strangers_here():
         output.show(f"{quoted(project_file.passed_over(file))}\n")
     if not rows:
         output.show("every option has its default: `ddpdoctor config COMMAND` lists them\n")
         return
-    cells = [(row["command"], row["option"], _as_text(row["value"])) for row in rows]
+    cells = [(row.command, row.option, _as_text(row.value)) for row in rows]
     widest = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row, line in zip(rows, cells, strict=True):
         padded = (f"{cell:<{width}}" for cell, width in zip(line, widest, strict=True))
-        error = f"  error: {row['error']}" if row["error"] else ""
-        output.show("  ".join((*padded, row["source"])) + f"{error}\n")
+        error = f"  error: {row.error}" if row.error else ""
+        output.show("  ".join((*padded, row.source)) + f"{error}\n")
 
 
 def _as_text(value: object) -> str:
@@ -83,30 +103,34 @@ def _all(commands: tuple[str, ...]) -> Group:
     return group
 
 
-def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(command: Command, from_file: Mapping[str, Mapping[str, object]]) -> Iterator[_Row]:
     """Of each option its value and source, in the order of the help."""
     assert command.name is not None
-    found = project_file.found_here()
+    in_file = from_file.get(command.name, {})
     for option in command.params:
-        if option.param_type_name != "option" or option.name is None:
-            continue
-        name = typer.long_name(option.opts)
-        variable = next((each for each in typer.variables_of(command.name, name) if os.environ.get(each)), None)
-        in_file = from_file.get(command.name, {})
-        value: object
-        error = None
-        if variable is not None:
-            value, source = os.environ[variable], variable
-            error = _error(command, option, None)
-        elif option.name in in_file and found is not None:
-            own = name.removeprefix("--") in found.table.get(command.name, {})
-            table = f"{TABLE}.{command.name}" if own else TABLE
-            value, source = in_file[option.name], f"[{table}] in {found.path}"
-            error = _error(command, option, value)
-        else:
-            value, source = option.default, "default"
-        shown = value.value if isinstance(value, Enum) else value
-        yield {"command": command.name, "option": name, "value": shown, "source": source, "error": error}
+        if option.param_type_name == "option" and option.name is not None:
+            value, source, error = _value(command, command.name, option, in_file)
+            shown = value.value if isinstance(value, Enum) else value
+            yield _Row(
+                command=command.name, option=typer.long_name(option.opts), value=shown, source=source, error=error
+            )
+
+
+def _value(
+    command: Command, name: str, option: Parameter, in_file: Mapping[str, object]
+) -> tuple[object, str, str | None]:
+    """The value of an option that is not on the command line, its source, and why the command refuses it."""
+    long_name = typer.long_name(option.opts)
+    variable = next((each for each in typer.variables_of(name, long_name) if os.environ.get(each)), None)
+    if variable is not None:
+        return os.environ[variable], variable, _error(command, option, None)
+    found = project_file.found_here()
+    if option.name is None or option.name not in in_file or found is None:
+        return option.default, DEFAULT, None
+    value = in_file[option.name]
+    own = long_name.removeprefix("--") in found.table.get(name, {})
+    table = f"{TABLE}.{name}" if own else TABLE
+    return value, f"[{table}] in {found.path}", _error(command, option, value)
 
 
 def _error(command: Command, option: Parameter, value: object) -> str | None:
