@@ -199,16 +199,19 @@ class _Hooks:
             try:
                 if not self._at_work:
                     return
+                if target is None or trace.is_seen or torch.is_grad_enabled():
+                    take(place, parameter)
+                    return
                 gradient = parameter.grad
-                if target is None or gradient is None or gradient.dtype is not kind or torch.is_grad_enabled():
-                    take(place, gradient)
+                if gradient is None or gradient.dtype is not kind:
+                    take(place, parameter)
                     return
                 began = time.perf_counter() if is_timed else 0.0
                 try:
                     target.copy_(gradient)
                 except (RuntimeError, TypeError) as error:  # a sparse one, or one of a class that copies nothing
                     pass_on(error)
-                    take(place, gradient)
+                    take(place, parameter)
                     return
                 counts[place] += 1
                 if is_timed:
@@ -219,7 +222,8 @@ class _Hooks:
         accumulated.__dict__["_torchdynamo_disable"] = True  # what compiled autograd asks
         return accumulated
 
-    def _take_any(self, place: int, gradient: Tensor | None) -> None:
+    def _take_any(self, place: int, parameter: Tensor) -> None:
+        gradient = parameter.grad
         if gradient is not None and self._gradients is not None:
             with self._budget:
                 self._gradients.take(place, gradient)

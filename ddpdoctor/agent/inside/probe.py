@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from .job_modes import put_back, set_aside
 from .named_tensors import unwrapped
 from .schema.hardware_records import Probe
 from .signal_errors import pass_on
@@ -95,9 +96,10 @@ class ProbeLog:
 
         def returned(name: str) -> Callable[..., None]:
             def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
-                tensors = [*tensors_in(output)]
-                if tensors:
-                    found.append((name, self._digests.of(tensors)))
+                with set_aside():
+                    tensors = [*tensors_in(output)]
+                    if tensors:
+                        found.append((name, self._digests.of(tensors)))
 
             return hook
 
@@ -107,6 +109,7 @@ class ProbeLog:
             for name, one in module.named_modules():
                 said = f"{name or 'the model'} ({type(unwrapped(one)).__name__})"
                 stack.callback(one.register_forward_hook(returned(said)).remove)
+            stack.enter_context(put_back())
             module(*args, **kwargs)
         return found
 

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .bit_parity import parities
 from .ddp_models import Models
 from .dtensor import is_meshed
+from .job_modes import put_back
 from .optimizer_settings import parameters_of
 from .schema.hardware_records import Recomputed
 from .signal_errors import pass_on
@@ -102,7 +103,7 @@ class Recomputation:
         stepped = dict(zip(map(id, parameters_of(optimizer)), parameters_of(again), strict=True))
         operations = _Operations(self._digests)
         step: Any = type(again).step
-        with kept.random_state(), operations:
+        with kept.random_state(), put_back(), operations:
             getattr(step, "__wrapped__", step)(again)  # without the hooks that PyTorch wraps around it
         weights = [stepped.get(id(parameter), parameter) for parameter in self._models.parameters().values()]
         return _Run(self._digests.joined(weights, "recomputed"), parities(weights), operations.results)

@@ -43,6 +43,8 @@ class TraceWriter:
         self.rank = rank
         self.alive = True
         self.spent = 0.0  # seconds in observers
+        self.is_seen = False
+        """Whether modes of the job that see operations were on where the last observer was called."""
         self.segment = 0
         self._segment_bytes = segment_bytes
         self._written = 0  # bytes, in this segment
@@ -98,9 +100,13 @@ class TraceWriter:
     def observing(self, function: F) -> F:
         """`function`, made harmless: it never raises, is not compiled, and does nothing outside the rank or once we gave up.
 
+        Modes of the job do not see what it does.
+
         A step calls several observers, and everything that an observer itself does is paid at every step.
         """
         import torch
+
+        from .job_modes import dispatch_modes, function_modes, set_aside
 
         compiler, is_here, clock = _frame_compiler(), self.rank.is_here, time.perf_counter
 
@@ -111,7 +117,12 @@ class TraceWriter:
             elif self.alive and is_here():
                 began = clock()
                 try:
-                    function(*args, **kwargs)
+                    if dispatch_modes() or function_modes():
+                        with set_aside() as self.is_seen:
+                            function(*args, **kwargs)
+                    else:
+                        self.is_seen = False
+                        function(*args, **kwargs)
                 except BaseException as error:
                     self._failed(error)
                 finally:
