@@ -437,7 +437,7 @@ class Track:
     wrap_lines: tuple[Frame | None, ...] = ()
     """The user's lines that wrapped its models, in order."""
     replicas: frozenset[int] | None = None
-    """The ranks that all its wrappers reduce gradients among; None for all ranks."""
+    """The ranks that all its wrappers reduce gradients among, or the program where it wraps nothing; None for all ranks."""
     start: str | None = None
     """The key of the weights after the last wrap that came before any step."""
     left: tuple[Left, ...] = ()

@@ -82,7 +82,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
             for row in listing.tensors
         ),
         wrap_lines=tuple(optional_frame(wrapped.line) for wrapped in of_kind(model_records.Wrapped, records)),
-        replicas=_replicas(of_kind(model_records.Wrapped, records)),
+        replicas=_replicas(records),
         start=_start(records),
         left=tuple(
             Left(
@@ -157,9 +157,14 @@ def _start(records: Sequence[TraceRecord]) -> str | None:
     return starts[-1] if starts else None
 
 
-def _replicas(wraps: Iterable[model_records.Wrapped]) -> frozenset[int] | None:
-    groups = [frozenset(wrapped.ranks) for wrapped in wraps if wrapped.ranks is not None]
-    return frozenset.intersection(*groups) if groups else None
+def _replicas(records: Sequence[TraceRecord]) -> frozenset[int] | None:
+    """The members of the groups of all wrappers; without one, of the group in which every step reduced its gradients."""
+    wraps = of_kind(model_records.Wrapped, records)
+    if wraps:
+        groups = {frozenset(wrapped.ranks) for wrapped in wraps if wrapped.ranks is not None}
+        return frozenset.intersection(*groups) if groups else None
+    reduced = {frozenset(step.reduced_among or ()) for step in of_kind(step_records.Step, records)}
+    return (next(iter(reduced)) or None) if len(reduced) == 1 else None
 
 
 def _kind(model: int, row: model_records.TensorRow) -> TensorKind:

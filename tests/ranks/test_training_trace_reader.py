@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
+from ddpdoctor.agent.inside import verify_sync_feature
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.replicas.hook_scope import Hooked
@@ -96,6 +97,20 @@ def test_a_model_that_is_trained_again_beside_a_later_one_is_followed_again(foll
     assert [[*digests] for digests in after[1:]] == [
         ["model2:weight", "model2:bias"], ["weight", "bias", "model2:weight", "model2:bias"],
     ]  # fmt: skip
+
+
+def test_replicas_of_a_job_without_a_wrapper_are_those_that_reduce_gradients_together(follow: Follow) -> None:
+    def averages(*, gradients: bool) -> None:
+        model = Net(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(3, 4)).sum().backward()
+        sent = [parameter.grad for parameter in model.parameters()] if gradients else [torch.ones(1)]
+        flat = torch.cat([tensor.reshape(-1) for tensor in sent if tensor is not None])
+        verify_sync_feature._reduced("all_reduce", flat, (0, 2))
+        optimizer.step()
+
+    assert follow(lambda: averages(gradients=True)).replicas == {0, 2}
+    assert follow(lambda: averages(gradients=False)).replicas is None
 
 
 @pytest.mark.parametrize("every", [1, 100])

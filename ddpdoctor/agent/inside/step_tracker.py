@@ -26,6 +26,7 @@ from .dtensor import is_meshed
 from .evaluation import EvaluationLog
 from .evaluation_forwards import EvaluationForwards
 from .forward_hook import ForwardHook
+from .gradient_groups import GradientGroups
 from .gradients import GradientHooks
 from .integrity import IntegrityLog
 from .last_weights import LastWeightsLog
@@ -82,6 +83,7 @@ class StepTracker:
         self.settings = Settings()
         self._weights = TrainedWeights(self._models, self._digests, lambda: self.settings.optimizers)
         self.averaging = WeightAveraging(self._weights.tensors)
+        self._gradient_groups = GradientGroups(self._weights.tensors)
         self.mode_changes = self._models.mode_changes
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
@@ -275,6 +277,7 @@ class StepTracker:
         if not (self._open or self._models.count):  # the user averages gradients in some other way
             self._begin_window()
         self.backward_passes()
+        self._gradient_groups.backward()
         if self._audited and loss.numel() == 1 and not is_meshed(loss):
             with self._budget:
                 self._window.backward = self._window.backward._replace(backward=user_line(), loss=float(loss.detach()))
@@ -290,6 +293,7 @@ class StepTracker:
         """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
         if self._is_elsewhere():
             return
+        self._gradient_groups.backward_over()
         if self._audited and self._window.backward.synchronised:
             with self._budget:
                 self._integrity.after_backward()
@@ -370,6 +374,7 @@ class StepTracker:
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         self.averaging.stepped(counted=self._steps_wrapped)
+        self._gradient_groups.stepped()
         self._end_window(audited=audited)
         if audited:
             self._last_weights.stepped(self._window.after)
@@ -442,10 +447,12 @@ class StepTracker:
         self._counts.left_out(counted=self._steps_wrapped)
         self._end_window(audited=audited)
 
-    def reduced(self, name: str, sent: Any, *, everywhere: bool) -> None:  # noqa: ANN401
-        """The user's code or a library's has called the collective `name` with `sent`, on all ranks (`everywhere`) or some."""
-        if self.averaging.reduced(name, sent, everywhere=everywhere):
+    def reduced(self, name: str, sent: Any, members: tuple[int, ...] | None) -> None:  # noqa: ANN401
+        """The user's code or a library's has called the collective `name` with `sent`, on these ranks or on all (None)."""
+        if self.averaging.reduced(name, sent, everywhere=members is None):
             self._last_weights.forget()
+        if self._audited and not self._models.count:
+            self._gradient_groups.reduced(name, sent, members or ())
 
     def _only_optimizer(self) -> Optimizer | None:
         """What names the weights that the job averages, where it has wrapped no model."""
@@ -542,6 +549,7 @@ class StepTracker:
                 partly_watched=partly_watched,
                 evaluating=window.evaluating or None,
                 buffer_writes=window.buffer_writes,
+                reduced_among=self._gradient_groups.members,
             )
         )
         if self._models.count:

@@ -318,17 +318,19 @@ def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
         if _began is not None:
             first = args[0] if args else next(iter(kwargs.values()), None)
             _began(name, result, sys._getframe(1).f_code.co_filename, first)  # noqa: SLF001 - the way to one's caller
-            _reduced(name, first, everywhere=_is_everywhere(kwargs.get("group", args[2] if len(args) > 2 else None)))
+            _reduced(name, first, _members(kwargs.get("group", args[2] if len(args) > 2 else None)))
         return result
 
     return collective
 
 
-def _is_everywhere(group: Any) -> bool:  # noqa: ANN401
-    """Whether a collective of `group`, None for the default one, reaches all ranks."""
-    from torch.distributed import get_world_size
+def _members(group: Any) -> tuple[int, ...] | None:  # noqa: ANN401
+    """The global ranks that a collective of `group`, None for the default one, reaches; None for all of them."""
+    from torch.distributed import get_process_group_ranks, get_world_size
 
-    return group is None or (hasattr(group, "size") and group.size() == get_world_size())
+    if group is None or not hasattr(group, "size") or group.size() == get_world_size():
+        return None
+    return tuple(sorted(get_process_group_ranks(group)))
 
 
 def _draws_data(frame: FrameType | None) -> bool:

@@ -184,6 +184,8 @@ class Step(NamedTuple):
     """By the prefix of a model, what was in evaluation mode in its last forward; None for nothing."""
     buffer_writes: dict[str, int] | None = None
     """By name, how often each buffer of FSDP2 models was written since it was seen first; None without such a model."""
+    reduced_among: list[int] | None = None
+    """Where no model is wrapped, the members of the group in which most of the gradients were reduced; None for all ranks."""
 
 
 class Overflow(NamedTuple):
