@@ -8,7 +8,8 @@ Nothing here communicates, and nothing changes a bit of the user's tensors.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
@@ -110,6 +111,7 @@ class StepTracker:
         self._thread: int | None = None  # which trains the wrapped model, as far as that is known
         self._depth = 0  # of optimizers that call others
         self._had_backward = False  # since the last step
+        self._peers_step = False
         self._passes = 0  # over loaders that were trained on, as far as they have come to their end
         self._steps_at_wrap = 0
         self._loaded: SourceLine | None = None  # where weights were loaded since the last step
@@ -263,7 +265,7 @@ class StepTracker:
 
     def _concerns(self, optimizer: Optimizer) -> bool:
         """Whether a step of `optimizer` belongs to the training that is followed."""
-        return not self._recomputation.is_running and (
+        return not (self._recomputation.is_running or self._peers_step) and (
             not self._is_elsewhere() or self._models.are_stepped_by(optimizer)
         )
 
@@ -424,6 +426,15 @@ class StepTracker:
     def shadowed(self, *, stepped: bool) -> None:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
         self._counts.shadow(stepped=stepped)
+
+    @contextmanager
+    def in_steps_of_peers(self) -> Iterator[None]:
+        """Inside, this rank makes no steps of its own: its optimizer takes part in those of its peers."""
+        self._peers_step = True
+        try:
+            yield
+        finally:
+            self._peers_step = False
 
     def scaled(self, scale: float | None) -> None:
         """A GradScaler is about to step with this scale; None where it is switched off."""

@@ -236,7 +236,11 @@ def _follow_loads(steps: StepTracker, trace: TraceWriter) -> None:
 
 
 def _follow_join(steps: StepTracker, trace: TraceWriter) -> None:
-    """Count the forwards and steps of its peers that a rank without data of its own only shadows, inside `Join`."""
+    """Count the forwards and steps of its peers that a rank without data of its own only shadows, inside `Join`.
+
+    A step that its optimizer makes there, as that of ZeRO-1 does, is one of these.
+    """
+    from torch.distributed.algorithms.join import Join
     from torch.nn.parallel.distributed import _DDPJoinHook
 
     hook: Any = _DDPJoinHook
@@ -249,6 +253,15 @@ def _follow_join(steps: StepTracker, trace: TraceWriter) -> None:
         shadowed(self.ddp)
 
     hook.main_hook = main_hook
+    join: Any = Join
+    leave: Any = join.__exit__
+
+    @functools.wraps(leave)
+    def leave_join(self: Any, *error: Any) -> Any:  # noqa: ANN401
+        with steps.in_steps_of_peers():
+            return leave(self, *error)
+
+    join.__exit__ = leave_join
 
 
 def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
