@@ -10,6 +10,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.step_times import Looks, Pace
+from ddpdoctor.messages import samples
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
@@ -28,7 +29,6 @@ ON_GPU = "check that host for reduced GPU clocks with `ddpdoctor env` and `nvidi
 
 MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have uneven samples, not a slow rank
 LEAST_SHARE = 0.1  # of the time of all other ranks
-OFTEN = 0.3  # of the looks: a line that holds a rank up is seen about as often as the share of the time that it takes
 LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who is last
 CROWDED = (
     0.5  # of its delay: a rank that waits for a processor for so long is slow by where it runs, not by what it does
@@ -100,13 +100,11 @@ def _slow_at_work(slow: SlowHost, rounds: int) -> Finding:
 
 def _where(straggler: Straggler, looks: Looks | None, forward: Frame | None) -> tuple[Where, ...]:
     """The line at which the rank was seen most often, or else the fixed point of its steps."""
-    if looks is not None and looks.places and looks.times[0] >= OFTEN * looks.of:
-        place, note = looks.places[0], f"here in {looks.times[0]} of {looks.of} samples"
-    elif forward is not None:
-        place, note = forward, "the forward of each step" + (f"; late {straggler.phase}" if straggler.phase else "")
-    else:
-        return ()
-    return (Where.at(place, rank=straggler.rank, note=note),)
+    seen = samples.seen_most_often(straggler.rank, looks)
+    if seen is not None or forward is None:
+        return (seen,) if seen is not None else ()
+    late = f"; late {straggler.phase}" if straggler.phase else ""
+    return (Where.at(forward, rank=straggler.rank, note=f"the forward of each step{late}"),)
 
 
 def _lost(straggler: Straggler) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from ddpdoctor.analysis.performance.stragglers import fills_processors
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.evidence.step_times import Pace, ProcessorTime
+from ddpdoctor.evidence.step_times import Looks, Pace, ProcessorTime
+from ddpdoctor.messages import samples
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
@@ -26,8 +27,10 @@ LEAST_BATCHES = 20
 LEAST_SECONDS = 5.0  # of iterations: a job that lasts no longer need not be faster
 
 
-def check(paces: PerRank[Pace], processors: PerRank[ProcessorTime] | None, stall: Stall | None) -> Iterator[Finding]:
-    """One finding with the ranks that wait for data during most of their iterations.
+def check(
+    paces: PerRank[Pace], processors: PerRank[ProcessorTime] | None, stall: Stall | None, looks: PerRank[Looks] | None
+) -> Iterator[Finding]:
+    """One finding with the ranks that wait for data during most of their iterations, and the line that makes the data, if seen.
 
     A batch is late, too, where the process that makes it gets no processor on a crowded host: that part does not count,
     except on a host whose processors the job itself fills: more work for its input than processors is what this rule names.
@@ -50,7 +53,7 @@ def check(paces: PerRank[Pace], processors: PerRank[ProcessorTime] | None, stall
         yield RULE.finding(
             f"ranks wait for batches during {100 * share:.0f} % of the training time",
             ranks=bound,
-            where=_where(bound[0], paces[bound[0]]),
+            where=[*_where(bound, paces, {entry.rank: entry.value for entry in looks or ()})],
             share=share,
         )
 
@@ -72,8 +75,12 @@ def _without_processor(processor: ProcessorTime) -> float:
     return max(processor.ready, processor.workers_ready) / processor.seconds
 
 
-def _where(rank: int, pace: Pace) -> tuple[Where, ...]:
-    line = pace.forward
-    if line is None:
-        return ()
-    return (Where.at(line, rank=rank, note="the forward that waits for the batches"),)
+def _where(bound: Sequence[int], paces: PerRank[Pace], looks: Mapping[int, Looks]) -> Iterator[Where]:
+    """The line that makes the data, where a rank's own process does, else that of the forward that waits for them."""
+    seen = (samples.seen_most_often(rank, looks.get(rank)) for rank in bound)
+    found = next((where for where in seen if where is not None), None)
+    line = paces[bound[0]].forward
+    if found is not None:
+        yield found
+    elif line is not None:
+        yield Where.at(line, rank=bound[0], note="the forward that waits for the batches")
