@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
-from ddpdoctor.analysis.collectives.stack_desync import StackDesync
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, signatures_of
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs

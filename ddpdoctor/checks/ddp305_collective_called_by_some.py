@@ -12,8 +12,9 @@ from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.crashes import exception_context
@@ -58,6 +59,10 @@ OF_A_CACHE = (
 )
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
+BY_THE_SOURCE = (
+    "found in the source: no other call that all ranks must make stands under a test of the rank; calls that were paired with "
+    "those of another line let ranks go on"
+)
 OF_A_GROUP = (
     "call it on every rank of its group, or give it the group of the ranks that make it (`group=`); without `group=` it is a "
     "call of all ranks"
@@ -285,10 +290,10 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
             f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
             ranks=stack_desync.culprits,
             where=[
-                *framework_requests.where(stack_desync.request, stack_desync.culprits),
+                *framework_requests.where(stack_desync.request, stack_desync.askers),
                 *stack_desync.where("" if stack_desync.request is not None else note),
             ],
-            details=details,
+            details=(*details, *([BY_THE_SOURCE] if stack_desync.is_told_by_the_source else [])),
         )
 
 

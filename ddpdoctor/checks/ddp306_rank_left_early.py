@@ -12,8 +12,9 @@ from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects, met_behind_its_loop
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError

@@ -13,8 +13,9 @@ from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures

@@ -166,9 +166,9 @@ def _forward(values: Values, scope: Scope) -> Scope | None:
 
 
 def _is_hook_of_lightning(name: str, scope: Scope) -> bool:
-    """Whether the object of a name is Lightning's: `trainer` beside `pl_module`, or one that has a strategy."""
+    """Whether the object of a name is Lightning's: `trainer` of a hook or beside `pl_module`, or one that has a strategy."""
     return {"trainer", "pl_module"} <= {*scope.parameters} or (
-        name == "trainer.strategy.barrier" and "trainer" in scope.parameters
+        "trainer" in scope.parameters and (name == "trainer.strategy.barrier" or scope.name in names.HOOKS_OF_LIGHTNING)
     )
 
 

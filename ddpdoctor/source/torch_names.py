@@ -440,6 +440,7 @@ WASHES_NOT = (
     "index",
     "scatter",
     "no_sync",
+    "backward_sync",
     "batchnorm",
     "batch_norm",
     "async",

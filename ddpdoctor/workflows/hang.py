@@ -11,7 +11,8 @@ from dataclasses import replace
 import psutil
 
 from ddpdoctor.analysis.collectives.desync import Cause
-from ddpdoctor.analysis.collectives.stack_desync import StackDesync, innermost_counter
+from ddpdoctor.analysis.collectives.stack_desync import innermost_counter
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import NEVER_HEALTHY, Activity
@@ -40,6 +41,7 @@ from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 from ddpdoctor.workflows.counted_loops import items_of_loops, with_counted_loops
 from ddpdoctor.workflows.given_arguments import with_given_arguments
+from ddpdoctor.workflows.lint_hints import collectives_of_some
 
 MOST_NAMED = 16  # processes in one note
 ENDED = "every rank of the job ended before it could be looked at"
@@ -86,7 +88,7 @@ def look(job: RunningJob) -> Evidence:
     )
     evidence = with_counted_loops(_with_counts(evidence, job, before_looks), job, counted_before)
     evidence = with_given_arguments(evidence, job, counted_before, owner)
-    evidence = _with_turns(evidence, job)
+    evidence = _with_calls_of_some(_with_turns(evidence, job), job)
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
     return replace(
         evidence,
@@ -181,6 +183,16 @@ def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:
             for found in evidence.ranks
         ),
     )
+
+
+def _with_calls_of_some(evidence: Evidence, job: RunningJob) -> Evidence:
+    """The evidence with the calls that only some ranks make, by the source alone, where all ranks wait for each other."""
+    known, code = derived(evidence, Activities), evidence.one(SourceCode)
+    each = known.each if known is not None else ()
+    if code is None or not each or not all(one.waits_for_peers and one.stands_still for one in each):
+        return evidence
+    code = replace(code, requests=(*code.requests, *collectives_of_some(users_files(job, evidence))))
+    return replace(evidence, job=tuple(code if isinstance(fact, SourceCode) else fact for fact in evidence.job))
 
 
 def _woken(found: RankFacts, woken: Mapping[int, int], moved: Mapping[int, int]) -> RankFacts:

@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddpdoctor.errors import DdpdoctorError
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Request
 from ddpdoctor.model import Finding, Report, Severity
+from ddpdoctor.source.context import source_of
 from ddpdoctor.workflows.lint import LintOptions, lint_paths
 from ddpdoctor.workflows.lint_config import config_for
 
 _OF_A_RUN = ("DDP2", "DDP3", "DDP4", "DDP5")
 _OF_A_HANG = "DDP3"
+_OF_SOME = "DDP730"
 _OF_ANY_ERROR = "DDP401"  # what a rank raised may be anything: only the line tells that it is what lint means
 MOST_FILES = 16
 MOST_BYTES = (
@@ -36,6 +40,23 @@ def suspects(files: Iterable[str]) -> tuple[str, ...]:
         f"lint suspects {each.where[0].file}:{each.where[0].line}: {each.code} {each.message}"
         for each in said
         if any(code.startswith(_OF_A_HANG) for code in each.rule.leads_to)
+    )
+
+
+def collectives_of_some(files: Iterable[str]) -> tuple[Request, ...]:
+    """The calls in these files that all ranks must make, and that a test of the rank leaves to some, as `lint` finds them."""
+    said = [each.where[0] for each in _said_of({file for file in files if _is_readable(file)}) if each.code == _OF_SOME]
+    code = source_of(Frame(file=at.file, line=at.line, function=at.function) for at in said)
+    return tuple(
+        Request(
+            file=place.file,
+            line=place.line,
+            function=place.function,
+            text=place.excerpt[place.line - place.excerpt_from].strip(),
+            wants="collective",
+            conditions=place.conditions,
+        )
+        for place in (code.places if code is not None else ())
     )
 
 

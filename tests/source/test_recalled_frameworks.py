@@ -146,6 +146,34 @@ job()
 """
 
 
+_SAVED_BY_FABRIC = """import lightning as L
+
+
+def main():
+    fabric = L.Fabric(devices=2, strategy="ddp")
+    fabric.launch()
+    for step in range(9):
+        with fabric.no_backward_sync(net, enabled=step % 2 == 0):
+            fabric.backward(net(step))
+        {save}
+
+
+main()
+"""
+
+_SAVED_BY_A_CALLBACK = """from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Callback
+
+
+class Export(Callback):
+    def on_train_epoch_end(self, trainer, module):
+        {save}
+
+
+Trainer(devices=2, callbacks=[Export()]).fit(model)
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "sick", "healthy"),
     [
@@ -199,6 +227,13 @@ job()
             _OF_SUBMITIT.format(rank="global_rank", device="global_rank"),
             _OF_SUBMITIT.format(rank="global_rank", device="local_rank"),
         ),
+        *(
+            ("DDP730", program.format(save=f"if {who}.is_global_zero: {call}"), program.format(save=call))
+            for program, who, call in [
+                (_SAVED_BY_FABRIC, "fabric", 'fabric.save("last.ckpt", {})'),
+                (_SAVED_BY_A_CALLBACK, "trainer", 'trainer.save_checkpoint("last.ckpt")'),
+            ]
+        ),
     ],
     ids=[
         *(
@@ -212,6 +247,7 @@ job()
         *("loader not prepared", "bar of all ranks", "folder by the clock", "loader not set up", "metric under Fabric"),
         "download",
         *("rank of submitit", "device of submitit"),
+        *("saved by one rank of Fabric", "saved by one rank in a callback"),
     ],
 )
 def test_a_program_and_its_healthy_twin(code: str, sick: str, healthy: str) -> None:

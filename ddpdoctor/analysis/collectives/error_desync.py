@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.callsites import seen_from_minority
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
-from ddpdoctor.analysis.collectives.stack_desync import MEETS_ALL, StackDesync
+from ddpdoctor.analysis.collectives.stack_desync import MEETS_ALL
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.branch_divergence import FirstCall, by_branches, by_functions
 from ddpdoctor.analysis.collectives.calls_of_all import calls_of_all, where_ways_part
+from ddpdoctor.analysis.collectives.calls_of_some import by_a_call_of_some
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, seen_from_minority
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
-from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests
+from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.stack_sides import one_side_and_all_others, sides_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.hangs.users_line import UNKNOWN_CALL
@@ -25,7 +27,7 @@ from ddpdoctor.evidence.frames import Frame, only_users, program_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import GivenRoot, LoopTurn, Stacks
-from ddpdoctor.model import SkipCheck, Where, group_ranks
+from ddpdoctor.model import SkipCheck
 
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
@@ -34,59 +36,6 @@ _LETS_OUT = re.compile(r"(?:broadcast|gather|reduce|scatter)(?:_object|_object_l
 _BEHIND_CALLS = frozenset({Activity.COLLECTIVE, Activity.DEVICE})
 _NOT_RECORDED = (NEW_GROUP, "monitored_barrier")  # by flight recorders
 HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackDesync:
-    """Two sides of ranks that wait for each other in different collectives."""
-
-    cause: Cause
-    """Why."""
-    minority: tuple[RankActivity, ...]
-    """The side that is reported."""
-    majority: tuple[RankActivity, ...]
-    """The other side."""
-    tied: bool
-    """Whether there is no majority: either side may be at fault."""
-    comparison: Comparison
-    """The place of the first rank of the minority, seen from the majority."""
-    skips: tuple[str, ...] = ()
-    """The `continue`s, as `train.py:58`, of the loop that only one side is in."""
-    turns: Mapping[int, int] = field(default_factory=dict)
-    """By rank, the last turn of that loop; empty where one is not known."""
-    passed_over: bool = False
-    """Whether the ranks that left the loop made as many turns as the others, and so one call less in one of them."""
-    request: RankRequest | None = None
-    """The statement under a test of the rank by which the minority asked a framework for its call."""
-
-    @property
-    def culprits(self) -> list[int]:
-        """The ranks at fault: the minority, or both sides where it cannot be told."""
-        return sorted(activity.rank for activity in ((*self.minority, *self.majority) if self.tied else self.minority))
-
-    @property
-    def makes_a_group(self) -> bool:
-        """Whether one of the two sides waits in new_group."""
-        return any(activity.operation == NEW_GROUP for activity in (*self.minority, *self.majority))
-
-    def sentence(self, before: str = "") -> str:
-        """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the minority did before."""
-        minority, majority = (
-            group_ranks([activity.rank for activity in side]) for side in (self.minority, self.majority)
-        )
-        return f"{minority} {before}{_wait(self.minority)} while {majority} {_wait(self.majority)}"
-
-    def where(self, note: str) -> list[Where]:
-        """The place of every rank, with the call that it waits in; `note` is said of the minority."""
-        return [
-            Where.at(
-                activity.place,
-                rank=activity.rank,
-                note=f"waiting in {activity.operation}{f', {note}' if note and activity in self.minority else ''}",
-            )
-            for activity in (*self.minority, *self.majority)
-            if activity.place is not None
-        ]
 
 
 def derive(
@@ -122,13 +71,14 @@ def derive(
         return found
     if not all(activity.kind is Activity.COLLECTIVE for activity in activities.each):
         raise SkipCheck("some rank waits for its device, and the source does not show behind which call")
+    by_source = by_a_call_of_some(by_rank, ways, code)
     try:
-        return _by_their_places(by_rank, ways, by_stack, code, turns, roots)
+        found = _by_their_places(by_rank, ways, by_stack, code, turns, roots)
     except SkipCheck:
-        found = _in_calls_of_all(by_rank, ways, by_stack, code)
+        found = by_source or _in_calls_of_all(by_rank, ways, by_stack, code)
         if found is None:
             raise
-        return found
+    return found if by_source is None or found.is_told_by_the_rank else by_source
 
 
 def _by_their_places(
@@ -386,8 +336,3 @@ def _may_have_groups(frames: Sequence[Frame], code: SourceCode | None) -> bool:
 def _decides(condition: Condition, under: RankActivity) -> bool:
     """Whether the ranks that are not under `condition` cannot have been there before, and gone on."""
     return tells_ranks_apart(condition) or bool(MEETS_ALL.search(under.operation))
-
-
-def _wait(activities: Sequence[RankActivity]) -> str:
-    operations = " or ".join(sorted({activity.operation for activity in activities}))
-    return f"wait{'s' if len(activities) == 1 else ''} in {operations}"

@@ -1,0 +1,81 @@
+"""Ranks that wait behind calls of other lines that were paired: the source tells which rank made a call of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
+from ddpdoctor.workflows.lint_hints import collectives_of_some
+from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
+PLACES = (
+    CodePlace(file=SCRIPT, line=23, function="synchronize"),
+    CodePlace(file=SCRIPT, line=24, function="synchronize"),
+)
+BARRIER = stack((C10D, 5356, "barrier"), user=(23, "synchronize"))
+SUM = stack((C10D, 3252, "all_reduce"), user=(24, "synchronize"))
+
+
+def made(test: str) -> Request:
+    """A barrier under this test."""
+    condition = Condition(line=49, test=test, branch=0, by_rank=True)
+    return Request(
+        file=SCRIPT, line=50, function="save", text="dist.barrier()", wants="collective", conditions=(condition,)
+    )
+
+
+def blamed(*requests: Request, waits: str) -> tuple[str, tuple[int, ...], set[int]] | None:
+    """The first finding about ranks that wait in the barrier or the sum: code, ranks and lines; None without one."""
+    ranks = [rank({"b": BARRIER, "s": SUM}[letter]) for letter in waits]
+    found = diagnose(hang(*ranks, facts=(SourceCode(places=PLACES, requests=requests),))).findings
+    return (found[0].code, found[0].ranks, {where.line for where in found[0].where}) if found else None
+
+
+@pytest.mark.parametrize(
+    ("test", "waits", "ranks"),
+    [
+        ("is_main()", "bss", (0,)),
+        ("is_main()", "bs", (0,)),
+        ("rank == 2", "ssb", (2,)),
+        ("rank != 2", "bbs", (2,)),  # it left the call out
+    ],
+)
+def test_the_call_that_a_test_of_the_rank_leaves_to_one_side_is_the_cause(
+    test: str, waits: str, ranks: tuple[int, ...]
+) -> None:
+    assert blamed(made(test), waits=waits) == ("DDP305", ranks, {23, 24, 50})
+
+
+@pytest.mark.parametrize(
+    ("requests", "waits"),
+    [
+        ((), "bss"),
+        ((made("is_main()"), replace(made("rank == 1"), line=80)), "bss"),  # one of two calls
+        ((made("rank == 1"),), "bss"),  # rank 1 waits beside rank 2
+        ((made("rank in chosen"),), "bss"),
+    ],
+    ids=["no call", "two calls", "another side", "ranks not known"],
+)
+def test_it_is_not_where_it_does_not_explain_who_waits_beside_whom(requests: tuple[Request, ...], waits: str) -> None:
+    found = blamed(*requests, waits=waits)
+    assert found is None or 50 not in found[2]
+
+
+def test_lint_finds_the_call(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch.distributed as dist\n"
+        "def save():\n"
+        "    if dist.get_rank() == 0:\n"
+        "        dist.barrier()\n"
+        "dist.init_process_group()\n"
+        "save()\n"
+    )
+    (found,) = collectives_of_some([str(path)])
+    assert (found.line, found.function, found.text, found.wants) == (4, "save", "dist.barrier()", "collective")
+    assert [condition.test for condition in found.conditions] == ["dist.get_rank() == 0"]
