@@ -60,6 +60,8 @@ class Desync:
     """The statement by which the minority alone had a framework make the call."""
     more_turns: tuple[int, ...] = ()
     """The few ranks that make a call of every turn of their loop once more, when the others are past the loop or have ended."""
+    alike: tuple[Desync, ...] = ()
+    """Those of other groups with the same part in the job, whose ranks did the same with the same call."""
 
     @property
     def culprits(self) -> tuple[int, ...]:

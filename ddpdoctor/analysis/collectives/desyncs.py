@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always, made_by_all_before
@@ -43,11 +43,31 @@ def derive(
     judged.sort(key=_began)
     shapes = [one for group in timeline.groups for one in of_other_shapes(group, programs, code, judged)]
     own = {id(one) for one in _one_of_a_cause([*judged, *shapes])}
+    found = [*_of_alike_groups((one for one in judged if id(one) in own), programs)]
+    alone = {(one.group.name, one.seq) for one in (*found, *(one for one in shapes if id(one) in own))}
     return Desyncs(
-        found=tuple(desync for desync in judged if id(desync) in own),
+        found=tuple(found),
         shapes=tuple(desync for desync in shapes if id(desync) in own),
-        follow=frozenset((one.group.name, one.seq) for one in (*judged, *shapes) if id(one) not in own),
+        follow=frozenset((one.group.name, one.seq) for one in (*judged, *shapes)) - alone,
     )
+
+
+def _of_alike_groups(found: Iterable[Desync], programs: ProgramComparison) -> Iterator[Desync]:
+    """The same, where one call that ranks made besides or left out in several groups with the same part in the job is one."""
+    together: dict[object, list[Desync]] = {}
+    for desync in found:
+        together.setdefault(_call_of(desync, programs) or id(desync), []).append(desync)
+    for first, *others in together.values():
+        yield replace(first, alike=tuple(others)) if others else first
+
+
+def _call_of(desync: Desync, programs: ProgramComparison) -> object:
+    """What tells that ranks of two groups did the same with the same call; None where that is not asked."""
+    if desync.tied or desync.cause not in (Cause.EXTRA, Cause.MISSING) or not desync.issued or not desync.group.name:
+        return None
+    called = (desync.issued[ranks[0]].op for ranks in (desync.minority, desync.majority) if ranks[0] in desync.issued)
+    label = programs.label(desync.minority[0], desync.group.group_sequences.group.name)
+    return desync.cause, desync.seq, label, *called
 
 
 def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
