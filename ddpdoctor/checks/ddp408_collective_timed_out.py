@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
@@ -54,7 +54,7 @@ def check(
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if activities is None and graph is not None and graph.reason in _WITHOUT_A_DUMP:
         if ended_by_themselves(exits).isdisjoint(graph.ranks):
-            yield _without_a_dump(graph)
+            yield _without_a_dump(graph, timeline.of_earlier_runs if timeline is not None else ())
         return
     ends = {entry.rank: entry.value for entry in exits or ()}
     timed_out = {rank: seconds for rank, end in ends.items() if (seconds := _timeout_seconds(end)) is not None}
@@ -120,7 +120,7 @@ def _came(watchdogs: Watchdogs | None) -> set[int]:
     return {*gave_up} if len({(one.group, one.name) for one in gave_up.values()}) == 1 else set()
 
 
-def _without_a_dump(graph: WaitForGraph) -> Finding:
+def _without_a_dump(graph: WaitForGraph, of_earlier_runs: Collection[int]) -> Finding:
     """The ranks without a dump of this time that all others wait for: they died, ended, could not write it, or record nothing."""
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
@@ -130,8 +130,11 @@ def _without_a_dump(graph: WaitForGraph) -> Finding:
     older = [rank for rank in unknown if rank not in missing and rank not in empty]
     last = graph.last_calls() if older else {}
     left = []
-    if missing:
-        left.append(f"{group_ranks(missing)} left no dump")
+    earlier = [rank for rank in missing if rank in of_earlier_runs]
+    if len(missing) > len(earlier):
+        left.append(f"{group_ranks([rank for rank in missing if rank not in earlier])} left no dump")
+    if earlier:
+        left.append(f"the dump of {group_ranks(earlier)} is of an earlier run")
     if last:
         ends = verb(older, "ends", "end")
         left.append(f"the dump of {group_ranks(older)} is from before that and {ends} with {names(last, last)}")

@@ -18,6 +18,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
 )
 from ddpdoctor.analysis.collectives.closed_batches import with_closed_batches
 from ddpdoctor.analysis.collectives.dump_times import with_times
+from ddpdoctor.analysis.collectives.earlier_runs import without_earlier_runs
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
 from ddpdoctor.analysis.collectives.group_members import with_listed_members, with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
@@ -181,6 +182,8 @@ class Timeline:
     """Every call, by rank and number."""
     without_end: bool = False
     """Whether nothing shows how many ranks the job has: there may be some above the last one that left a dump."""
+    of_earlier_runs: tuple[int, ...] = ()
+    """The ranks whose dumps are of a run before this one, and tell nothing."""
 
     def waiting(self, rank: int) -> IssuedCall | None:
         """The collective that this rank was waiting in: its oldest unfinished call in any group."""
@@ -221,8 +224,8 @@ def derive(
     Raises:
         SkipCheck: the recorders are empty.
     """
-    records = without_replaced(with_times(_of_one_job(records)))
-    records = without_open_batches(with_closed_batches(with_statuses(records)))
+    all_records = with_statuses(without_replaced(with_times(_of_one_job(records))))
+    records = without_open_batches(with_closed_batches(without_earlier_runs(all_records)))
     told_by_agents = with_members(records, calls)
     with_lists = with_listed_members(told_by_agents, size)
     records = with_transfers(with_lists, calls)
@@ -231,7 +234,7 @@ def derive(
     issued = [group for entry in calls or () for group in entry.value.new_groups]
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
     told = {rank for ranks in lists.values() for rank in ranks}
-    everybody = tuple(sorted(told | {*records.ranks}))
+    everybody = tuple(sorted(told | {*all_records.ranks} | {*records.ranks}))
     members = {
         group.name: group.ranks for group in issued if group.name is not None and min(group.ranks, default=0) >= 0
     }
@@ -247,6 +250,7 @@ def derive(
         ranks=everybody,
         call_index=call_index,
         without_end=size is None and with_lists is not told_by_agents,
+        of_earlier_runs=tuple(sorted({*all_records.ranks} - {*records.ranks})),
     )
 
 

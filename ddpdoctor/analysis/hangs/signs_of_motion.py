@@ -14,6 +14,7 @@ from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.model import group_ranks
 
 FEW = 4  # one of so many ranks may have something else to do, or a fault of its own
+RANKS_OF_A_HOST = 16
 MANY = 8  # of fewer ranks, two may be at fault
 
 
@@ -26,6 +27,10 @@ def sign_of_motion(
     """
     if FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
         return f"{len(named)} ranks at once do not come after the others"
+    if _are_scattered(outstanding, named):
+        return (
+            f"{group_ranks(sorted(named))}, which are not of one host, do not come to calls of several groups at once"
+        )
     apart = next((one for one in behind if not {*one.peers_completed}.isdisjoint(named)), None)
     if apart is not None:
         return f"rank {apart.rank} has not completed what ranks have that are behind others themselves"
@@ -45,3 +50,10 @@ def sign_of_motion(
     if FEW * len(at_work) > len(outstanding.idle) + len(outstanding.of_rank):
         return f"{len(at_work)} ranks wait for nothing, and nobody waits for them"
     return None
+
+
+def _are_scattered(outstanding: Outstanding, named: Collection[int]) -> bool:
+    """Whether these are more than two ranks, farther apart than those of a host, and no operation lacks all of them."""
+    if len(named) <= 2 or max(named) - min(named) < RANKS_OF_A_HOST:
+        return False
+    return not any({*named} <= {*one.absent} for one in outstanding.operations)

@@ -87,3 +87,15 @@ def test_dumps_of_active_calls_alone_tell_what_was_completed_by_what_is_left() -
     graph = derived(flights(*active), WaitForGraph)
     assert graph is not None
     assert (graph.reason, graph.motion) == (Reason.MOVED, "the dumps of its ranks are of different moments")
+
+
+@pytest.mark.parametrize(("together", "told"), [(False, Reason.MOVED), (True, Reason.IDLE)])
+def test_ranks_of_several_hosts_that_each_lack_in_another_call_are_no_single_fault(
+    *, together: bool, told: Reason
+) -> None:
+    """They are, where all lack in one call."""
+    made: list[tuple[Did, ...]] = []
+    for rank in range(32):
+        call = STEP if together else of_pair(STEP, tuple(range(rank // 8 * 8, rank // 8 * 8 + 8)))
+        made.append((call,) if rank in {0, 12, 20, 30} else (call, waits(call)))
+    assert reason(paired(*made)) is told

@@ -1,0 +1,37 @@
+"""A rank that left no dump in a run that was started again, and whose dump of the run before is still there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import STEP, flights, record, waits
+
+HOUR = 3600
+
+
+def earlier(one: FlightRecord, seconds: int) -> FlightRecord:
+    assert one.taken_at is not None
+    created = tuple(moment - seconds * 10**9 for moment in one.created_ns)
+    return replace(one, created_ns=created, taken_at=one.taken_at - seconds)
+
+
+def job(steps: int, seconds: int) -> Evidence:
+    """Rank 3 died in the third step; the dump that it left has `steps` of them and is so much older."""
+    others = [record([STEP, STEP, waits(STEP)], world=4, waited=600.0) for _ in range(3)]
+    return flights(*others, earlier(record([STEP] * steps, world=4, waited=600.0), seconds))
+
+
+def test_a_dump_that_completed_what_others_enqueued_after_it_is_of_an_earlier_run() -> None:
+    (finding,) = diagnose(job(9, HOUR)).findings
+    assert (finding.code, finding.ranks) == ("DDP408", (3,))
+    assert "the dump of rank 3 is of an earlier run" in finding.message
+
+
+def test_clocks_of_hosts_may_differ() -> None:
+    timeline = derived(job(9, 30), Timeline)
+    assert timeline is not None
+    assert timeline.of_earlier_runs == ()
