@@ -353,7 +353,23 @@ class ProgramComparison:
             (most, times), *others = found.most_common()
             if most in called.values() and (not others or others[0][1] < times) and times > 1:
                 return Deviation(ranks=tuple(sorted(other for other in called if called[other] != most)), extra=0)
-        return None
+        return self._by_pattern(called)
+
+    def _by_pattern(self, called: Mapping[int, V]) -> Deviation | None:
+        """The one of two sides that left out what had always followed before, on both."""
+        sides = {side: rank for rank, side in called.items()}
+        if len(sides) != 2:
+            return None
+        one, other = sides.values()
+        breaking = {
+            called[rank]: len(found.left_out)
+            for rank, like in ((one, other), (other, one))
+            if (found := self._compared_with(rank, like)) is not None and found.breaks_pattern
+        }
+        if len(breaking) != 1:
+            return None
+        ((side, left_out),) = breaking.items()
+        return Deviation(ranks=tuple(sorted(rank for rank in called if called[rank] == side)), extra=-left_out)
 
     def _by_ends(self, kind: Kind, called: Mapping[int, V]) -> Deviation | None:
         """The side that has made more or fewer calls of this kind, and as many of all others, where others are like the rest."""
