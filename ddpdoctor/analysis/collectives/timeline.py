@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import attrgetter
 from statistics import multimode
@@ -164,10 +164,12 @@ class GroupTimeline:
     """The recorded members that have not made call number `awaited`."""
     group_sequences: GroupSequences
     """The calls of each member."""
+    counted: Mapping[int, int] = field(default_factory=dict)
+    """By rank without an entry of the group, the number of its last call by its table: active entries alone are in some dumps."""
 
     def reached(self, rank: int) -> int:
         """The sequence number of this rank's last call, 0 where it made none."""
-        return self.last[rank].seq if rank in self.last else 0
+        return self.last[rank].seq if rank in self.last else self.counted.get(rank, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +240,9 @@ def derive(
     members = {
         group.name: group.ranks for group in issued if group.name is not None and min(group.ranks, default=0) >= 0
     }
+    transfers = {
+        entry.value.groups[call.group].name for entry in records for call in entry.value.calls if call.point_to_point
+    }
     per_group, table = group_sequences_of(records, everybody, members)
     call_index = CallIndex(
         records={entry.rank: entry.value for entry in records},
@@ -246,7 +251,7 @@ def derive(
         lines=other_lines(calls, stacks),
     )
     return Timeline(
-        groups=tuple(_group(group_sequences, call_index) for group_sequences in per_group),
+        groups=tuple(_group(group_sequences, call_index, transfers) for group_sequences in per_group),
         ranks=everybody,
         call_index=call_index,
         without_end=size is None and with_lists is not told_by_agents,
@@ -260,7 +265,8 @@ def _of_one_job(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     return PerRank(tuple(first[rank] for rank in sorted(first)), launched=records.launched)
 
 
-def _group(group_sequences: GroupSequences, call_index: CallIndex) -> GroupTimeline:
+def _group(group_sequences: GroupSequences, call_index: CallIndex, transfers: Collection[str]) -> GroupTimeline:
+    """One group; `transfers` are the names of those in which ranks send and receive, which tables of groups count too."""
     name = _spoken(group_sequences)
     last = {
         sequence.rank: issued
@@ -271,6 +277,14 @@ def _group(group_sequences: GroupSequences, call_index: CallIndex) -> GroupTimel
     under_way = dict(_open(group_sequences, call_index, name))
     awaited = min(multimode(issued.seq for issued in under_way.values()), default=top)
     recorded = tuple(rank for rank in group_sequences.members if rank in call_index.records)
+    named = group_sequences.group.name
+    without = [rank for rank in recorded if rank not in last] if named not in transfers else []
+    counted = {
+        rank: group.last_enqueued
+        for rank in without
+        for group in call_index.records[rank].groups
+        if group.name == named and group.last_enqueued is not None
+    }
     return GroupTimeline(
         name=name,
         backend=group_sequences.group.backend,
@@ -281,8 +295,9 @@ def _group(group_sequences: GroupSequences, call_index: CallIndex) -> GroupTimel
         mismatches={mismatch.kind: mismatch for mismatch in _mismatches(group_sequences, call_index, name)},
         open=under_way,
         awaited=awaited,
-        behind=tuple(rank for rank in recorded if rank not in last or last[rank].seq < awaited),
+        behind=tuple(rank for rank in recorded if (last[rank].seq if rank in last else counted.get(rank, 0)) < awaited),
         group_sequences=group_sequences,
+        counted=counted,
     )
 
 
