@@ -113,6 +113,10 @@ def _devices(ranks: Sequence[int]) -> str:
 
 def _describe(operation: Operation, *, without_end: bool) -> str:
     waits = f" for {duration(min(operation.ages))}" if operation.ages else ""
+    through = [rank for rank in operation.members if rank not in operation.waiting]
+    if through:
+        ended = f"{group_ranks(through)} {verb(through, 'is', 'are')} through with it"
+        return f"{group_ranks([*operation.waiting])} are in {operation.name}{waits}, {ended}"
     if without_end and operation.group is not None:
         return f"{group_ranks(operation.members)} {verb(operation.members, 'is', 'are')} in {operation.name}{waits}"
     return f"all {len(operation.members)} ranks ({group_ranks(operation.members)[6:]}) are in {operation.name}{waits}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding
+from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding
 
 
 @dataclass
@@ -29,7 +29,7 @@ class StandingOperations:
             and told
             and {*operation.members}.isdisjoint(self.outstanding.not_kept)
             and len(operation.members) > 1
-            and {*operation.waiting} == {*operation.members}
+            and _all_take_part(operation)
             and all(id(one) in self._posted_on_both_sides for one in self.before(operation))
             and not any(
                 not one.complete and in_one_batch(one, operation, rank)
@@ -102,7 +102,7 @@ class StandingOperations:
 
     def before(self, operation: Operation, *, batch: bool = True) -> Iterator[Operation]:
         """What its members have waited in for longer; without `batch`, not what they issued as one batch with it."""
-        for rank in operation.members:
+        for rank in operation.waiting:
             for before in takewhile(lambda one: one is not operation, self.outstanding.of_rank[rank]):
                 if batch or not in_one_batch(before, operation, rank):
                     yield before
@@ -121,6 +121,17 @@ class StandingOperations:
                 return {*found}
             for key in blocked:
                 del found[key]
+
+
+def _all_take_part(operation: Operation) -> bool:
+    """Whether all members wait in it, apart from a root or the like that is through with its part."""
+    through = {*operation.members} - operation.waiting.keys()
+    group = operation.group
+    if not through or group is None or len(operation.waiting) < 2:
+        return not through
+    return all(call.op in ROOTED for call in operation.waiting.values()) and not any(
+        rank in group.open and group.open[rank].seq <= operation.seq for rank in through
+    )
 
 
 def at_different_turns(operation: Operation) -> bool:

@@ -92,3 +92,12 @@ def test_a_rank_of_all_transfers_is_told_nothing_of_work_before_them() -> None:
 
     assert finding.ranks == (1,)
     assert finding.remedy == OF_THE_COMMON
+
+
+def test_receivers_of_a_broadcast_that_its_root_has_completed() -> None:
+    sent, receives = Did("broadcast", line=40), waits(Did("broadcast", line=40))
+    each = [record([STEP, sent, waits(STEP)], world=4), *(record([STEP, receives, waits(STEP)], world=4),) * 3]
+    (finding,) = diagnose(flights(*each)).findings
+    assert (finding.code, finding.ranks) == ("DDP314", ())
+    assert "ranks 1-3 are in broadcast #2" in finding.message
+    assert "rank 0 is through with it" in finding.message
