@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ddpdoctor.evidence.rank_status import RankStatus
     from ddpdoctor.host.running_jobs import RunningJob
-    from ddpdoctor.ranks.snapshot import Target
+    from ddpdoctor.ranks.target import Target
     from ddpdoctor.workflows.rank_status import StatusReader
 
 RESCAN_SECONDS = 20.0  # to look through /proc costs 0.1 s of a CPU
@@ -128,7 +128,7 @@ class _View:
         from ddpdoctor.cli.hang import chosen_job
         from ddpdoctor.host.running_jobs import find_jobs
         from ddpdoctor.ranks.agent_files import find_ranks
-        from ddpdoctor.ranks.snapshot import Target
+        from ddpdoctor.ranks.target import Target
 
         if self._job is None or time.monotonic() >= self._next_scan:
             known = self.pids if self._job is None else [pid for pid in self._job.pids if _runs(pid)]
@@ -241,7 +241,7 @@ class _View:
         return Group(*parts)
 
     def _stack_of(self, chosen: RankStatus) -> list[str]:
-        from ddpdoctor.ranks.snapshot import Target
+        from ddpdoctor.ranks.target import Target
         from ddpdoctor.workflows.rank_status import frames_in_words, main_stacks
 
         if chosen.host != socket.gethostname():

@@ -12,7 +12,7 @@ from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.rank_status import RankStatus
 from ddpdoctor.model import Report
 from ddpdoctor.ranks.agent_files import RankProcess
-from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.target import Target
 from ddpdoctor.render import prometheus
 from ddpdoctor.workflows.rank_status import ENDED, StatusReader
 from ddpdoctor.workflows.shared_case import CaseRequests

@@ -18,7 +18,7 @@ from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
-from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.target import Target
 
 _SPAWNED = re.compile(r"from multiprocessing\.spawn import spawn_main")
 _OF_TORCHRUN = ("TORCHELASTIC_RUN_ID", "LOCAL_WORLD_SIZE")

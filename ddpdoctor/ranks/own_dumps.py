@@ -19,7 +19,7 @@ from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.host.owned_files import check_owner, user_of
 from ddpdoctor.host.processes import has_mapped, started_at
 from ddpdoctor.ranks.fr_dump_files import read_dump, thread_ids
-from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.target import Target
 
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 OLD_DEFAULT = "/tmp/nccl_trace_rank_"  # noqa: S108 - where PyTorch before 2.8 dumps without TORCH_FR_DUMP_TEMP_FILE

@@ -34,9 +34,10 @@ from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
-from ddpdoctor.ranks.snapshot import bytes_within, examine, wakes_within
+from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.spawned_numbers import numbered
 from ddpdoctor.ranks.stacks import Variables, addresses_of, numbers_of, variables_of
+from ddpdoctor.ranks.wakes import bytes_within, wakes_within
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 from ddpdoctor.workflows.counted_loops import items_of_loops, with_counted_loops

@@ -29,8 +29,8 @@ from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.host import gpus
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.ranks.call_log_reader import CallLog
-from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
+from ddpdoctor.ranks.target import Target
 
 RECORDS = 64  # of a rank's call ring that are read at a time: a few steps
 LATENESS_CALLS = 20

@@ -17,7 +17,7 @@ from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.host import running_jobs
 from ddpdoctor.ranks import own_dumps
 from ddpdoctor.ranks.fr_dump_files import read_dump
-from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.target import Target
 from ddpdoctor.workflows import hang
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST
 from tests.checks.ddp307_rank_stuck_outside_collective import OWN_LINE

@@ -16,7 +16,7 @@ import pytest
 
 from ddpdoctor.host.connections import moved_between, moved_bytes, waited_for
 from ddpdoctor.host.system_calls import system_call
-from ddpdoctor.ranks.snapshot import bytes_within
+from ddpdoctor.ranks.wakes import bytes_within
 from tests.waiting import within
 
 READS = """

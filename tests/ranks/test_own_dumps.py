@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ddpdoctor.ranks.own_dumps import OLD_DEFAULT, PIPE, Requests, collect, prefixes, request
-from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.target import Target
 from tests.ranks.test_fr_dump_files import document
 
 DEADLINE_SECONDS = 20.0

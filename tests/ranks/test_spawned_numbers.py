@@ -8,8 +8,8 @@ import pytest
 
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks import spawned_numbers
-from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.ranks.spawned_numbers import numbered
+from ddpdoctor.ranks.target import Target
 
 JOB = RunningJob(
     name="spawned by process 10",

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.host.processes import sleeps
-from ddpdoctor.ranks.snapshot import Target, wakes_within
+from ddpdoctor.ranks.target import Target
+from ddpdoctor.ranks.wakes import wakes_within
 from tests.waiting import within
 
 ONE_WAIT = "import threading; print(flush=True); lock = threading.Lock(); lock.acquire(); lock.acquire()"

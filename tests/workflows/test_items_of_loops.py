@@ -12,8 +12,8 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.model import Severity
-from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.ranks.stacks import Variables
+from ddpdoctor.ranks.target import Target
 from ddpdoctor.source.context import source_of
 from ddpdoctor.workflows import hang as workflow
 from tests.hangs import hang, rank

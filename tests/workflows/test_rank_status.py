@@ -17,7 +17,7 @@ from ddpdoctor.evidence.gpus import Gpu, GpuProcess, Gpus
 from ddpdoctor.evidence.rank_status import RankStatus
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.call_texts_reader import Texts
-from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.target import Target
 from ddpdoctor.workflows import rank_status
 from ddpdoctor.workflows.rank_status import StatusReader, lateness
 from ddpdoctor.workflows.shared_case import CaseRequests, answer, answers, ask_for_case, withdraw

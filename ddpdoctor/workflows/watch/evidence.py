@@ -44,7 +44,8 @@ from ddpdoctor.ranks.rank_exits import (
     with_log,
     with_users_faulthandler,
 )
-from ddpdoctor.ranks.snapshot import Target, examine, targets_of
+from ddpdoctor.ranks.snapshot import examine
+from ddpdoctor.ranks.target import Target, targets_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again, not_probed

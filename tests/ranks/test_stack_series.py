@@ -1,4 +1,4 @@
-"""Several looks at one rank, put together."""
+"""Several snapshots of one rank, put together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import Stacks, Thread
-from ddpdoctor.ranks.snapshot import Target, _idle_once, _together
+from ddpdoctor.ranks.stack_series import combined, idle_once
 
 FETCH = (Frame(file="/home/me/job.py", line=8, function="fetch"),)
 NEXT = (Frame(file="/home/me/job.py", line=9, function="fetch"),)
@@ -23,7 +23,7 @@ def look(*, active: bool, frames: tuple[Frame, ...] = FETCH) -> Stacks:
 
 
 def active_in_the_end(*looks: Stacks) -> bool:
-    (thread,) = _idle_once(looks, looks[-1].threads)
+    (thread,) = idle_once(looks, looks[-1].threads)
     return thread.active
 
 
@@ -47,10 +47,8 @@ def test_a_thread_that_was_active_at_every_look_or_idle_at_another_line_is() -> 
 def test_a_thread_keeps_the_gil_that_sleeps_with_it_at_one_of_the_looks(
     active: tuple[bool, bool], never_free: bool
 ) -> None:
-    looks = [("py-spy", threads(active=each, holds_gil=True)) for each in active]
-    found = _together(Target(rank=0, pid=1), looks, "no agent")
-    assert isinstance(found, Stacks)
-    assert found.gil_never_free == never_free
+    each = [Stacks(source="py-spy", threads=threads(active=one, holds_gil=True)) for one in active]
+    assert combined(each, has_agent=False, answered=False).gil_never_free == never_free
 
 
 IN_C = Thread(name="main", frames=FETCH, os_id=7, main=True, holds_gil=True)
@@ -58,9 +56,8 @@ WAITING, ELSEWHERE = (Thread(name="pool", frames=frames, os_id=8) for frames in 
 
 
 def never_free(*looks: tuple[Thread, ...]) -> bool:
-    found = _together(Target(rank=0, pid=1), [("py-spy", threads) for threads in looks], "no agent")
-    assert isinstance(found, Stacks)
-    return found.gil_never_free
+    each = [Stacks(source="py-spy", threads=threads) for threads in looks]
+    return combined(each, has_agent=False, answered=False).gil_never_free
 
 
 def test_the_gil_was_free_where_another_thread_held_it_or_moved_between_two_looks() -> None:
