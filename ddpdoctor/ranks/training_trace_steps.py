@@ -19,7 +19,7 @@ def read_steps(records: Sequence[TraceRecord], tables: Mapping[str, Table]) -> l
     integrity = {(one.forwards, one.since, one.beside): one for one in of_kind(hardware_records.Integrity, records)}
     recomputed = {(one.forwards, one.since, one.beside): one for one in of_kind(hardware_records.Recomputed, records)}
     return [
-        _with_recomputed(_with_integrity(_step(step), integrity, tables), recomputed, tables)
+        _with_checks_of_hardware(_step(step), integrity, recomputed, tables)
         for step in of_kind(step_records.Step, records)
     ]
 
@@ -85,52 +85,54 @@ def _evaluating(prefix: str, found: step_records.Evaluating) -> str:
     return named if found.total == len(found.names) else f"{named} ({found.total} modules)"
 
 
-def _with_integrity(
-    step: StepSeen, written: Mapping[tuple[int, int, int], hardware_records.Integrity], tables: Mapping[str, Table]
+def _with_checks_of_hardware(
+    step: StepSeen,
+    integrity: Mapping[tuple[int, int, int], hardware_records.Integrity],
+    recomputed: Mapping[tuple[int, int, int], hardware_records.Recomputed],
+    tables: Mapping[str, Table],
 ) -> StepSeen:
-    record = written.get(step.key)
-    table = tables.get(step.after)
-    if record is None or table is None:
+    written, again, table = integrity.get(step.key), recomputed.get(step.key), tables.get(step.after)
+    if table is None or (written is None and again is None):
         return step
     names = list(table.digests)  # those of wrapped models come first
     return replace(
         step,
-        integrity=Integrity(
-            wrapped=record.versions.wrapped,
-            begin=record.versions.begin,
-            buffers=dict(zip(step.buffers, record.buffer_writes, strict=False)),
-            state=record.versions.state,
-            end=record.versions.after,
-            reduced=dict(zip(names, fingerprints(record.reduced), strict=False)),
-            before=parities_by_name(names, record.before),
-            after=parities_by_name(names, record.after),
-            buffers_before=parities_by_name([*step.buffers], record.buffers),
-            given=dict(zip(names, fingerprints(record.given), strict=False)),
-            given_parities=parities_by_name(names, record.given_parities),
-            gradient_writes=record.gradient_writes,
-        ),
+        integrity=_integrity(written, step, names) if written is not None else None,
+        recomputed=_recomputed(again, names) if again is not None else None,
     )
 
 
-def _with_recomputed(
-    step: StepSeen, written: Mapping[tuple[int, int, int], hardware_records.Recomputed], tables: Mapping[str, Table]
-) -> StepSeen:
-    record = written.get(step.key)
-    table = tables.get(step.after)
-    if record is None or table is None:
-        return step
-    names = list(table.digests)  # those of wrapped models come first
-    return replace(
-        step,
-        recomputed=Recomputed(
-            given=dict(zip(names, fingerprints(record.given), strict=False)),
-            first=dict(zip(names, fingerprints(record.first), strict=False)),
-            second=dict(zip(names, fingerprints(record.second), strict=False)),
-            parity=parities_by_name(names, record.parity),
-            operation=record.operation,
-            failed=record.failed,
-        ),
+def _integrity(record: hardware_records.Integrity, step: StepSeen, names: Sequence[str]) -> Integrity:
+    return Integrity(
+        wrapped=record.versions.wrapped,
+        begin=record.versions.begin,
+        buffers=dict(zip(step.buffers, record.buffer_writes, strict=False)),
+        state=record.versions.state,
+        end=record.versions.after,
+        reduced=_by_name(names, record.reduced),
+        before=parities_by_name(names, record.before),
+        after=parities_by_name(names, record.after),
+        buffers_before=parities_by_name([*step.buffers], record.buffers),
+        given=_by_name(names, record.given),
+        given_parities=parities_by_name(names, record.given_parities),
+        gradient_writes=record.gradient_writes,
     )
+
+
+def _recomputed(record: hardware_records.Recomputed, names: Sequence[str]) -> Recomputed:
+    return Recomputed(
+        given=_by_name(names, record.given),
+        first=_by_name(names, record.first),
+        second=_by_name(names, record.second),
+        parity=parities_by_name(names, record.parity),
+        operation=record.operation,
+        failed=record.failed,
+    )
+
+
+def _by_name(names: Sequence[str], written: str) -> dict[str, str]:
+    """The fingerprints in a string, by the names of the tensors."""
+    return dict(zip(names, fingerprints(written), strict=False))
 
 
 def _averaged(averaging: step_records.Averaging) -> Averaged:
