@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote, vote_of
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned
 from ddpdoctor.analysis.replicas.buffers_of_ranks import BuffersOfRanks
 from ddpdoctor.analysis.replicas.comparison import (
-    ALIKE,
-    kind_of,
-    largest_gap,
     order_difference,
-    row_major_index,
-    shortest_texts,
     sides_of,
     structure_differences,
 )
 from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_states, last_written
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
-from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
+from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.analysis.replicas.table_diff import compare_digests, compare_tables
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import (
-    SAMPLED,
-    Element,
-    Kind,
     Replicas,
     Role,
     Side,
@@ -39,8 +31,6 @@ from ddpdoctor.evidence.replicas import (
 from ddpdoctor.evidence.training_trace import Table, TensorKind, Track, model_prefix
 from ddpdoctor.model import SkipCheck
 from ddpdoctor.whole_numbers import whole_number
-
-Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
 
 
 def derive(tracks: PerRank[Track]) -> Replicas:
@@ -73,44 +63,74 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Replicas:
         )  # fmt: skip
     buffers = BuffersOfRanks(by_rank)
     own: Replicas | None = None
-    for place, seen in enumerate(steps):
+    earlier: ByRank = {}
+    for seen in steps:
         if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
             return left
-        before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
-        if before and not any(one.step for one in seen.values()):
-            return _replicas(by_rank, starts, values=before, stepped=False)
-        after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
-        shared = sharding(seen, by_rank)
-        if shared is not None:
-            unsent = _unsent(by_rank, seen, steps[place - 1] if place else {}, total)
-            if unsent is not None:
-                return unsent
-            after = {rank: _without(table, shared.names) for rank, table in after.items()}
-        states = (
-            *(_states(seen) if shared is None else ()),
-            *_compare_parts({rank: one.state_parts for rank, one in seen.items()}, "optimizer state"),
-        )
-        absent = _absent_states(seen) if shared is None else ()
-        found = (
-            *compare_tables(after),
-            *buffers.faults(seen, _compare("buffer", {rank: one.buffers for rank, one in seen.items()})),
-            *states,
-            *_compare_parts({rank: one.parts for rank, one in seen.items()}),
-        )
-        if found or absent:
-            return _replicas(
-                by_rank, after, structure=absent, values=found, stepped=True, in_forward=True, total=total,
-                step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
-                loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
-                shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
-            )  # fmt: skip
+        found = _before_step(by_rank, seen, starts) or _after_step(by_rank, seen, earlier, buffers, total)
+        if found is not None:
+            return found
         if own is None and buffers.own:
-            own = _replicas(
-                by_rank, after, values=buffers.own, stepped=True, in_forward=True, total=total,
-                step=max(one.step for one in seen.values()), lines={**lines_at(seen, "forward")}, own_buffers=True,
-            )  # fmt: skip
-    left = left or _left_state(by_rank, steps[-1] if steps else {}, total)
-    return left or own or _replicas(by_rank, starts, stepped=bool(steps), total=total)
+            own = _own_buffers(by_rank, seen, buffers.own, total)
+        earlier = seen
+    return left or _left_state(by_rank, earlier, total) or own or _replicas(
+        by_rank, starts, stepped=bool(steps), total=total
+    )  # fmt: skip
+
+
+def _before_step(by_rank: Mapping[int, Track], seen: ByRank, starts: Mapping[int, Table]) -> Replicas | None:
+    """Parts of parameters that differ before the first step."""
+    before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
+    if before and not any(one.step for one in seen.values()):
+        return _replicas(by_rank, starts, values=before, stepped=False)
+    return None
+
+
+def _after_step(
+    by_rank: Mapping[int, Track], seen: ByRank, earlier: ByRank, buffers: BuffersOfRanks, total: int | None
+) -> Replicas | None:
+    """Weights, buffers or optimizer states that differ after a step; `earlier` is the step before it."""
+    shared = sharding(seen, by_rank)
+    if shared is not None:
+        unsent = _unsent(by_rank, seen, earlier, total)
+        if unsent is not None:
+            return unsent
+    after = _tables_after(by_rank, seen, shared)
+    states = (
+        *(_states(seen) if shared is None else ()),
+        *_compare_parts({rank: one.state_parts for rank, one in seen.items()}, "optimizer state"),
+    )
+    absent = _absent_states(seen) if shared is None else ()
+    found = (
+        *compare_tables(after),
+        *buffers.faults(seen, compare_digests("buffer", {rank: one.buffers for rank, one in seen.items()})),
+        *states,
+        *_compare_parts({rank: one.parts for rank, one in seen.items()}),
+    )
+    if not found and not absent:
+        return None
+    return _replicas(
+        by_rank, after, structure=absent, values=found, stepped=True, in_forward=True, total=total,
+        step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
+        loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
+        shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
+    )  # fmt: skip
+
+
+def _own_buffers(
+    by_rank: Mapping[int, Track], seen: ByRank, values: tuple[ValueDifference, ...], total: int | None
+) -> Replicas:
+    """Buffers that differ, and that ranks may keep for themselves."""
+    return _replicas(
+        by_rank, _tables_after(by_rank, seen, sharding(seen, by_rank)), values=values, stepped=True, in_forward=True, total=total,
+        step=max(one.step for one in seen.values()), lines={**lines_at(seen, "forward")}, own_buffers=True,
+    )  # fmt: skip
+
+
+def _tables_after(by_rank: Mapping[int, Track], seen: ByRank, shared: Sharding | None) -> dict[int, Table]:
+    """By rank, its weights after a step, without those of which each rank holds another part."""
+    tables = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
+    return tables if shared is None else {rank: _without(table, shared.names) for rank, table in tables.items()}
 
 
 def _unsent(tracks: Mapping[int, Track], seen: ByRank, before: ByRank, total: int | None) -> Replicas | None:
@@ -181,7 +201,7 @@ def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | Non
 def _left_state(tracks: Mapping[int, Track], last: ByRank, total: int | None) -> Replicas | None:
     """The optimizer's state at the end, where the weights are equal and it is not."""
     states = last_states(tracks, last)
-    values = _compare("optimizer state", states) if states and sharding(last, tracks) is None else ()
+    values = compare_digests("optimizer state", states) if states and sharding(last, tracks) is None else ()
     ends = {track.left_state.step for track in tracks.values() if track.left_state is not None}
     return _replicas(tracks, {}, values=values, stepped=True, step=max(ends), total=total) if values else None
 
@@ -191,36 +211,6 @@ def _wrap_line(track: Track, name: str) -> Frame | None:
     prefix = model_prefix(name)
     place = (whole_number(prefix[len("model") : -1]) or 0) - 1 if prefix else 0
     return track.wrap_lines[place] if 0 <= place < len(track.wrap_lines) else None
-
-
-def compare_tables(tables: Mapping[int, Table]) -> tuple[ValueDifference, ...]:
-    """The parameters that differ, with the sampled element of the largest difference where one differs."""
-    return _compare("parameter", {rank: table.digests for rank, table in tables.items()}, element_in(tables))
-
-
-def _compare(
-    role: Role, digests: Mapping[int, Mapping[str, str]], locate: Locate | None = None
-) -> tuple[ValueDifference, ...]:
-    names = next(iter(digests.values()), {})
-    found = []
-    for name in names:
-        held = {rank: mine[name] for rank, mine in digests.items() if name in mine}
-        if len(held) < len(digests) or len(set(held.values())) == 1:
-            continue
-        sides = vote(held).sides
-        element, kind, extent = locate(name, sides) if locate is not None else (None, "value", "")
-        said = element.values if element is not None else ("",) * len(sides)
-        found.append(
-            ValueDifference(
-                role=role,
-                name=name,
-                element=element,
-                kind=kind,
-                extent=extent,
-                sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
-            )
-        )
-    return tuple(found)
 
 
 def _compare_parts(
@@ -241,7 +231,7 @@ def _compare_parts(
 
 
 def _states(seen: ByRank) -> tuple[ValueDifference, ...]:
-    return _compare("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
+    return compare_digests("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
 
 
 def _absent_states(seen: ByRank) -> tuple[StructureDifference, ...]:
@@ -260,62 +250,6 @@ def _state_lines(seen: ByRank, states: Sequence[ValueDifference]) -> dict[int, F
     if not states:
         return {}
     return lines_that_wrote(seen, "state", vote_of([side.ranks for side in states[0].sides]).minority)
-
-
-def element_in(tables: Mapping[int, Table]) -> Locate:
-    """A function that gives the first element of a tensor in which its sides differ most, the kind and the extent of it.
-
-    That is among the elements written down: some of each tensor, or all of one.
-    """
-
-    def locate(name: str, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind, str]:
-        columns = [dict(tables[side[0]].samples.get(name, ())) for side in sides]
-        common = [offset for offset in columns[0] if all(offset in column for column in columns)]
-        apart = [offset for offset in common if len({column[offset] for column in columns}) > 1]
-        if not apart:
-            return None, "value", ""
-        kinds = {_kind([column[offset] for column in columns]) for offset in apart}
-        gaps = {offset: _gap([column[offset] for column in columns]) for offset in apart}
-        largest = max(gaps.values())
-        offset, gap = next((offset, gap) for offset, gap in gaps.items() if gap >= largest * ALIKE or gap == largest)
-        values = [column[offset] for column in columns]
-        shape = tables[sides[0][0]].shapes.get(name, ())
-        found = Element(
-            index=row_major_index(offset, shape), values=_short(values), difference=gap if gap >= 0 else None
-        )
-        total = math.prod(shape)
-        extent = f"{len(apart):,} of {total:,} elements" if len(columns[0]) == total else SAMPLED
-        return found, kinds.pop() if len(kinds) == 1 else "value", extent
-
-    return locate
-
-
-def _gap(values: Sequence[str]) -> float:
-    """The largest difference, -1 where it is not a finite number."""
-    numbers = _numbers(values)
-    gap = largest_gap(numbers) if numbers is not None else -1.0
-    return gap if math.isfinite(gap) else -1.0
-
-
-def _kind(values: Sequence[str]) -> Kind:
-    if all(value.startswith("nan (") for value in values):
-        return "NaN payload"
-    numbers = _numbers(values)
-    return "sign of zero" if numbers is not None and kind_of(numbers) == "sign of zero" else "value"
-
-
-def _short(values: Sequence[str]) -> tuple[str, ...]:
-    """The values with as few digits as keep different ones apart."""
-    numbers = _numbers(values)
-    return (shortest_texts(numbers, len(set(values))) if numbers is not None else None) or tuple(values)
-
-
-def _numbers(values: Sequence[str]) -> list[float] | None:
-    """The values as numbers, or None where one is none, such as a NaN with its payload."""
-    try:
-        return [float(value) for value in values]
-    except ValueError:
-        return None
 
 
 def _structure(kinds: Mapping[int, Sequence[TensorKind]]) -> tuple[StructureDifference, ...]:
