@@ -94,14 +94,23 @@ class ReportOptions:
     """What the user asked of the report."""
 
     format: Format = Format.TEXT
+    """How it is written."""
     output: Path | None = None
+    """The file that it is written to; None for stdout."""
     select: tuple[str, ...] = ()
+    """The codes and families that are looked for; empty for all."""
     ignore: tuple[str, ...] = ()
+    """The codes and families that are left out."""
     fail_on: Severity = Severity.FAIL
+    """The least severe finding that makes the command exit with 1."""
     case: Path | None = None
+    """Where the evidence is saved; None for nowhere."""
     verbose: bool = False
+    """Whether every skipped check is listed."""
     title: str = "ddpdoctor"
+    """What stands above it."""
     invocation: Invocation = field(default_factory=current)
+    """The command line, and when it began."""
 
 
 def reports(command: Callable[..., None]) -> Callable[..., None]:

@@ -23,10 +23,12 @@ EVERY_SECONDS = 5.0
 
 @dataclass(slots=True)
 class SideFiles:
-    """`metrics` is the file for Prometheus, `shared` the directory in which nodes meet; None where not asked for."""
+    """The files that `watch` keeps up to date beside the report."""
 
     metrics: Path | None
+    """The file for Prometheus; None where it was not asked for."""
     shared: Path | None
+    """The directory in which nodes meet; None where there is none."""
     problem: str = ""
     """Why the metrics could not be written, where they could not."""
     _ranks: Sequence[RankProcess] = ()

@@ -27,24 +27,33 @@ TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at a process and its children; `ticks` and `io_bytes` count since it began.
+    """A process and its children at one moment.
 
-    `reaped` are the ticks of those below it that have ended. `began` and `seen` are when it began and when it was looked at,
-    in ticks since the host was started. The system call must be looked at before py-spy interrupts it: a sleep that goes on
-    afterwards shows as another call.
+    The system call must be read before py-spy interrupts it: a sleep that goes on afterwards shows as another call.
     """
 
     at: float
+    """When, in seconds of the monotonic clock."""
     began: int
+    """When the process began, in ticks since the host was started."""
     seen: int
+    """When it was read, in the same ticks."""
     state: str
+    """Its state, as the letter of /proc/PID/stat."""
     ticks: int
+    """The processor time that it has used since it began, in ticks."""
     io_bytes: int | None
+    """What it has read and written since it began; None where that cannot be read."""
     system_call: str | None
+    """The system call that it is in."""
     waits_on: str | None
+    """The file or socket of that call."""
     kernel_function: str | None
+    """The function of the kernel that it waits in."""
     children: Mapping[int, Sample]
+    """The same of its children, by process."""
     reaped: int = 0
+    """The ticks of processes below it that have ended."""
 
 
 def sample(pid: int) -> Sample | None:

@@ -27,14 +27,20 @@ _PYTHON = re.compile(r"(^|/)(python|pypy)[\d.]*$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """One job's ranks on this host. `guessed` is True where they are numbered by age, as `mp.spawn` and forks leave no mark."""
+    """One job's ranks on this host."""
 
     name: str
+    """What tells it from other jobs: its rendezvous, or its launcher."""
     world_size: int
+    """The number of its ranks."""
     targets: tuple[Target, ...]
+    """Its ranks here."""
     command: str
+    """The command line of a rank."""
     environ: Mapping[str, str]
+    """The variables of a rank."""
     guessed: bool = False
+    """Whether the ranks are numbered by their age, as `mp.spawn` and forks leave no mark."""
     spawned_by: int | None = None
     """The process that started its ranks by `mp.spawn`, where one did, and no agent tells their numbers."""
     unread_agent: str = ""

@@ -29,19 +29,24 @@ GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a col
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlace:
-    """This process's node in the job, and where the job's rendezvous is. `works` is False on a second rank of a node.
-
-    `by_hand` says that somebody started this node, and sees what it prints.
-    """
+    """This process's node in the job, and where the rendezvous of the job is."""
 
     node: int
+    """The node's number."""
     nodes: int
+    """The number of nodes."""
     master_addr: str
+    """The address of the rendezvous."""
     master_port: int
+    """Its port."""
     store_is_there: bool
+    """Whether the launcher serves a store there."""
     run: str
+    """What the processes of this launch have in common."""
     works: bool = True
+    """False on a second rank of a node."""
     by_hand: bool = False
+    """Whether somebody started this node, and sees what it prints."""
 
     @property
     def speaks(self) -> bool:

@@ -45,17 +45,26 @@ export MASTER_ADDR MASTER_PORT"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptJob:
-    """The job to launch. `cpus` are those of a node; `interface` None takes the one that leads to MASTER_ADDR."""
+    """The job to launch."""
 
     command: Sequence[str]
+    """The training script and its options."""
     nodes: int = 2
+    """The number of nodes."""
     ranks_per_node: int = 8
+    """The ranks of each node."""
     cpus: int = 64
+    """The CPUs of each node."""
     gpus: bool = True
+    """Whether it runs on GPUs."""
     interface: str | None = None
+    """The network interface; None for the one that leads to MASTER_ADDR."""
     hours: int = 24
+    """Its time limit."""
     image: str = ""
+    """The container image."""
     name: str = "ddp"
+    """Its name."""
     container: str = ""
     """What runs `image` under Slurm: `pyxis` (enroot) or `apptainer`; empty for no container."""
 

@@ -31,19 +31,24 @@ MAX_FILE_BYTES = 64 << 20  # 500 iterations of 30 sizes are 300 KB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPlan:
-    """What to measure. `sizes` and `iterations` None: by the backend, and by the time budget.
-
-    A collective that hangs fails after `timeout_seconds`, as the process group's own timeout.
-    """
+    """What to measure."""
 
     collective: str = "all_reduce"
+    """The collective."""
     sizes: tuple[int, ...] | None = None
+    """The sizes in bytes; None for those that fit the backend."""
     dtype: str = "float32"
+    """The data type of the elements."""
     op: str | None = "sum"
+    """The reduction; None for a collective that does not reduce."""
     iterations: int | None = None
+    """Timed iterations per size; None for as many as the time budget allows."""
     warmup: int = 5
+    """Iterations per size before these."""
     budget_seconds: float = 30.0
+    """No size is begun after this time."""
     timeout_seconds: float = 60.0
+    """The process group's timeout: a collective that hangs fails after it."""
 
 
 def run_bench(

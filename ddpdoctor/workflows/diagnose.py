@@ -65,13 +65,18 @@ SHOWN_HANDLED = 3
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The files that were found, by what they look like; `others` look like nothing of a job."""
+    """The files that were found, by what they look like."""
 
     cases: tuple[Path, ...]
+    """Saved cases."""
     dumps: tuple[Path, ...]
+    """Flight-recorder dumps."""
     logs: tuple[Path, ...]
+    """Logs."""
     others: tuple[Path, ...]
+    """Files that look like nothing of a job."""
     empty_folders: tuple[Path, ...]
+    """Folders in which nothing is."""
 
 
 def gather(paths: Sequence[Path]) -> Evidence:

@@ -19,20 +19,24 @@ FEWEST_SIZES = 3  # two points always lie on a line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaBeta:
-    """The fit: latency of an empty collective, and the algbw and busbw (bytes per second) that large sizes approach.
-
-    `latency_error` and `bandwidth_error` are one standard error, as shares of the value. `typical_error` is the root mean square
-    of the relative errors over the sizes; `worst_error` the largest, at `worst_bytes`.
-    """
+    """The fit of the time of a collective to its size."""
 
     latency_seconds: float
+    """The latency of an empty collective."""
     latency_error: float
+    """One standard error of it, as a share of it."""
     algorithm_bandwidth: float
+    """The algbw that large sizes approach, in bytes per second."""
     bus_bandwidth: float
+    """The busbw that they approach, in bytes per second."""
     bandwidth_error: float
+    """One standard error of both, as a share of them."""
     typical_error: float
+    """The root mean square of the relative errors over the sizes."""
     worst_error: float
+    """The largest relative error."""
     worst_bytes: int
+    """The size at which it is the largest."""
 
     def seconds(self, size_bytes: int) -> float:
         """What the model says for a size."""

@@ -16,14 +16,20 @@ _AZURE = "Azure HPC node health checks, acceptance threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One published figure: `device` is part of the GPU's name, `gigabytes_per_second` is busbw in 1e9 bytes per second."""
+    """One published figure."""
 
     device: str
+    """A part of the GPU's name."""
     ranks: int
+    """The number of ranks."""
     hosts: int
+    """The number of hosts."""
     collective: str
+    """The collective."""
     gigabytes_per_second: float
+    """The busbw, in 1e9 bytes per second."""
     source: str
+    """Who published it."""
 
 
 PUBLISHED = (

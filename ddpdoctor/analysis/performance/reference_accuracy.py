@@ -15,14 +15,20 @@ DEVIATIONS = 3  # a right job falls below the band once in seven hundred runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The test accuracies of one process with the seeds 1, 2, 3 and so on; `program` is the file in reference_train."""
+    """The test accuracies that one process reaches."""
 
     program: str
+    """The file in reference_train."""
     dataset: str
+    """The data set."""
     model: str
+    """The model."""
     epochs: int
+    """The number of epochs."""
     test_samples: int
+    """The size of the test set."""
     accuracies: tuple[float, ...]
+    """The accuracies with the seeds 1, 2, 3 and so on."""
 
     @property
     def least(self) -> float:

@@ -33,12 +33,16 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One curve: its name and its points in the units of the axes."""
+    """One curve."""
 
     name: str
+    """Its name."""
     points: Sequence[tuple[float, float]]
+    """Its points, in the units of the axes."""
     color: int
+    """The number of its color."""
     style: Style = "line"
+    """How it is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

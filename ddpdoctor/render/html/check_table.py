@@ -16,14 +16,20 @@ from ddpdoctor.render import skips_by_reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """One check that looked at the evidence, or crashed. `outcome` is a word, `level` the severity that colours it."""
+    """One check that looked at the evidence, or crashed."""
 
     code: str
+    """Its code."""
     name: str
+    """Its name."""
     summary: str
+    """What it looks for."""
     outcome: str
+    """What came of it, in a word."""
     level: str
+    """The severity that colours it."""
     saw: str
+    """What it looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,31 +17,46 @@ WIDTH = 420  # pixels of the longest bar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One rank: milliseconds a round, and the widths of its three parts in pixels."""
+    """One rank, in milliseconds per round."""
 
     rank: int
+    """The rank."""
     host: str
+    """Its host."""
     data: float | None
+    """Until its batch was there; None where that is not known."""
     work: float
+    """Until it reached the first collective."""
     waits: float
+    """Until the last rank came."""
     last_in: float
+    """In how many percent of the rounds it was last."""
     late: float
+    """By how much it was behind the first."""
     latest: bool
     """Whether a finding names it as the slow one."""
     widths: tuple[float, float, float]
+    """The widths of data, work and waits, in pixels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSection:
-    """One bar per rank, those in `folded` out of sight. `has_data` says whether any rank recorded when its batches came."""
+    """One bar per rank."""
 
     bars: tuple[Bar, ...]
+    """Those that are shown."""
     folded: tuple[Bar, ...]
+    """Those out of sight until somebody unfolds them."""
     rounds: int
+    """How many rounds were recorded."""
     has_data: bool
+    """Whether any rank recorded when its batches came."""
     more: int
+    """How many ranks have no bar."""
     sentence: str
+    """What the picture shows, for readers who do not see it."""
     width: int = WIDTH
+    """The width of the longest bar, in pixels."""
 
 
 def time_section(report: Report, derive: Deriver) -> TimeSection | None:

@@ -58,20 +58,24 @@ LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 
 @dataclass(slots=True)
 class JobEvidence:
-    """Brings together what the agents wrote to `directory`, what the ranks show, how they ended and what they printed.
-
-    `environment` is what we know the ranks to have, `processors` how long each had one, `looks` are those at slow ranks by
-    rank, `notes` go into every report; `killed_at` is when we ended the job, if we did.
-    """
+    """Brings together what the agents wrote, what the ranks show, how they ended and what they printed."""
 
     job: ObservedJob
+    """The job."""
     directory: Path
+    """Where the agents write."""
     environment: tuple[Environment, ...] = ()
+    """What is known of the variables of all ranks."""
     killed_at: float | None = None
+    """When `watch` ended the job; None where it did not."""
     memory: MemoryWatch = field(default_factory=MemoryWatch)
+    """What the kernel says of memory."""
     processors: ProcessorTimes = field(default_factory=ProcessorTimes)
+    """How long each rank had a processor."""
     looks: dict[int, Looks] = field(default_factory=dict)
+    """By rank, the samples of slow ranks."""
     notes: list[str] = field(default_factory=list)
+    """Notes for every report."""
     audit: ReplicaAudit | None = None
     """Where the ranks' replicas are compared while the job runs."""
     launched: int = 0

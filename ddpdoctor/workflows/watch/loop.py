@@ -111,16 +111,18 @@ class _Resumed:
 
 @dataclass(slots=True)
 class Watch:
-    """One job under observation: what is `known` of it, its `stall_detector`, and the `nodes` on which the rest of it runs.
-
-    `on_poll` is called five times a second with the ranks of this host and the seconds since the last sign of life.
-    """
+    """One job under observation."""
 
     known: JobEvidence
+    """What is known of it."""
     stall_detector: StallDetector
+    """When it has made no progress for too long."""
     nodes: OtherNodes = field(default_factory=OtherNodes)
+    """The nodes on which the rest of it runs."""
     pace_after: float = PACE_SECONDS
+    """For how many seconds it makes steps before its pace is judged."""
     on_poll: Callable[[Sequence[RankProcess], float], None] = field(default=lambda _ranks, _quiet: None)
+    """Called five times a second with the ranks of this host and the seconds since the last sign of life."""
     _stall: Evidence | None = None
     _begun: Begun = ()
     _resumed: _Resumed | None = None

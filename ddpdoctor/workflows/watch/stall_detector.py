@@ -13,17 +13,16 @@ WHILE_MOVING = 10.0  # times more patience, unless the user set it, for a rank t
 
 @dataclass(slots=True)
 class StallDetector:
-    """Follows a job's signs of life. All times are seconds of one monotonic clock.
-
-    `given` is the user's `--stall-after`; without it the patience adapts to the longest pause that the job survived.
-    What the user gave holds whatever the ranks look like.
-    """
+    """Follows a job's signs of life. All times are seconds of one monotonic clock."""
 
     given: float | None = None
+    """The user's `--stall-after`, which holds whatever the ranks look like. Without it the patience adapts to the longest pause
+    that the job survived."""
     _last: Hashable = None
     _since: float | None = None
     _longest: float = 0.0
     stepped: bool = False
+    """Whether a rank has made a step."""
 
     def observe(self, signs: Hashable, now: float, *, stepped: bool) -> bool:
         """Note the job's signs of life (counters of steps and calls); True where they differ from the last ones.
