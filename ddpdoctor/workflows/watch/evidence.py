@@ -149,22 +149,11 @@ class JobEvidence:
         *,
         code: int | None,
     ) -> Evidence:
-        host = socket.gethostname()
         ending = self._ending(ranks, stall, code)
         tracks = {found.rank: found.facts for found in self.audit.facts()} if self.audit is not None else {}
         joined = self._joined(ranks, looked, ending, tracks)
         seen = joined.keys() | looked.keys()
-        facts = [
-            *(RankFacts(rank=rank, host=host, facts=found) for rank, found in joined.items()),
-            *(
-                RankFacts(rank=rank, host=host, facts=(*found.facts, *self.environment))
-                for rank, found in looked.items()
-                if rank not in joined
-            ),
-            *(  # ranks that ended before they joined: the log alone tells of them
-                RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ending.exits.items() if rank not in seen
-            ),
-        ]
+        facts = self._of_ranks(joined, looked, ending)
         sizes = [agent.header.world_size for agent in ranks] or [self.launched]
         of_job = (
             self.run if self.run is None or code is None else replace(self.run, ended_at=time.time(), exit_code=code),
@@ -192,6 +181,15 @@ class JobEvidence:
             ),
             about_job=True,
         )
+
+    def _of_ranks(
+        self, joined: Mapping[int, tuple[Any, ...]], looked: Mapping[int, RankFacts], ending: _Ending
+    ) -> list[RankFacts]:
+        """The facts about every rank that joined, showed something or ended."""
+        ended = {rank: (end,) for rank, end in ending.exits.items()}  # of ranks that never joined the log alone tells
+        shown = {rank: (*found.facts, *self.environment) for rank, found in looked.items()}
+        host = socket.gethostname()
+        return [RankFacts(rank=rank, host=host, facts=facts) for rank, facts in {**ended, **shown, **joined}.items()]
 
     def _ending(self, ranks: tuple[RankProcess, ...], stall: Stall | None, code: int | None) -> _Ending:
         """How the ranks ended, with what the log says of it once the job has ended with `code`."""

@@ -120,7 +120,7 @@ class Watch:
     nodes: OtherNodes = field(default_factory=OtherNodes)
     """The nodes on which the rest of it runs."""
     pace_after: float = PACE_SECONDS
-    """For how many seconds it makes steps before its pace is judged."""
+    """For how many seconds it makes steps before its pace is judged next; doubled each time."""
     on_poll: Callable[[Sequence[RankProcess], float], None] = field(default=lambda _ranks, _quiet: None)
     """Called five times a second with the ranks of this host and the seconds since the last sign of life."""
     _stall: Evidence | None = None

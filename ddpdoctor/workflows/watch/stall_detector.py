@@ -22,7 +22,7 @@ class StallDetector:
     _since: float | None = None
     _longest: float = 0.0
     stepped: bool = False
-    """Whether a rank has made a step."""
+    """Whether every rank has made a step."""
 
     def observe(self, signs: Hashable, now: float, *, stepped: bool) -> bool:
         """Note the job's signs of life (counters of steps and calls); True where they differ from the last ones.
