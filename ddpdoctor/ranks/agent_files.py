@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,16 @@ from ddpdoctor.ranks.call_ring_reader import read_header, read_records
 from ddpdoctor.ranks.call_texts_reader import read_texts
 from ddpdoctor.ranks.json_records import read_json, read_json_lines
 from ddpdoctor.ranks.written_errors import error_of, frame_of
+
+FATAL = "Fatal Python error: "
+OF_FAULTHANDLER = {
+    "Segmentation fault": signal.SIGSEGV,
+    "Aborted": signal.SIGABRT,
+    "Bus error": signal.SIGBUS,
+    "Floating-point exception": signal.SIGFPE,
+    "Floating point exception": signal.SIGFPE,  # as older versions of Python write it
+    "Illegal instruction": signal.SIGILL,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +119,11 @@ class RankProcess:
         """Where Python was when a fault in native code ended the rank, innermost first; empty without one."""
         threads = from_faulthandler(self._bytes("crash").decode(errors="replace"))
         return next((thread.frames for thread in threads if thread.main), ())
+
+    def crashed_by(self) -> int | None:
+        """The signal of that fault; None without one."""
+        first = self._bytes("crash").decode(errors="replace").partition("\n")[0]
+        return OF_FAULTHANDLER.get(first.removeprefix(FATAL)) if first.startswith(FATAL) else None
 
     def left_at(self) -> float | None:
         """When the interpreter of the rank came to its end in order (whatever its exit code), or None."""

@@ -16,10 +16,9 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
-from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.agent_files import FATAL, RankProcess
 
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
-FATAL = "Fatal Python error: "
 OF_TORCHRUN = re.compile(r"torch\.distributed\.elastic\.")  # its summary of the failure, which no rank wrote
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # of a launcher itself, or of one below a shell
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
@@ -124,7 +123,9 @@ def _end(agent: RankProcess, ended: Mapping[int, ExitCode], main: tuple[int, int
     if agent.pid == main[0] and main[1] is not None:
         return _End(agent, main[1], None, error)
     if not is_alive(agent.pid):  # nobody told us its code
-        with_launcher = main[1] in KILLED and error is None and agent.left_at() is None
+        crash, with_launcher = agent.crashed_by(), main[1] in KILLED and error is None and agent.left_at() is None
+        if crash is not None:
+            return _End(agent, -crash, None, error)
         return _End(agent, -signal.SIGKILL if with_launcher else 1 if error is not None else None, None, error)
     return _End(agent, None, None, error) if error is not None else None  # it has failed but does not exit
 

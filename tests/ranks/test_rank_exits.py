@@ -60,6 +60,17 @@ def test_the_failures_of_an_earlier_attempt_and_of_helpers_accuse_nobody(tmp_pat
     assert ended_by_launcher([now], killed | helper) == []
 
 
+def test_a_rank_that_crashed_unseen_says_by_which_signal(tmp_path: Path) -> None:
+    """No launcher of ours collected its exit code: Lightning's rank 0 starts the others itself, and may end before them."""
+    crashed, gone = rank(tmp_path, 1), rank(tmp_path, 2)
+    crashed.file("crash").write_text(
+        'Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n  File "train.py", line 3 in fit\n'
+    )
+    exits = exits_of([crashed, gone], {}, main=(TORCHRUN, 1), killed_at=None)
+    assert {number: one.exit_code for number, one in exits.items()} == {1: -signal.SIGABRT, 2: None}
+    assert [frame.line for frame in exits[1].native_stack] == [3]
+
+
 def test_a_signal_that_only_the_ranks_users_know_of_ends_a_job_if_it_died_of_it() -> None:
     usr1, term = Received(signal.SIGUSR1, 10.0), Received(signal.SIGTERM, 20.0)
     assert asked_to_end([usr1, term], {1}, 50.0) == term
