@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.collectives.callsites import Comparison, compare
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlock, Deadlocks
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.evidence.frames import only_users
+from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.source import SourceCode
 
 
@@ -68,7 +68,8 @@ def _passed_by(
 ) -> Comparison | None:
     """How a rank stands to a caller for which it waits, at a later line: not under the test above the caller's call.
 
-    The caller has not come to the line of the rank, so that both are in one turn of the loops around them.
+    The caller has not come to the line of the rank, so that both are in one turn of the loops around them. Where the line is
+    earlier, in a loop around both, a rank that came to it after the caller had called is in the next turn.
     """
     waits = deadlock.waits.get(rank)
     theirs = groups.get(waits.group) if waits is not None else None
@@ -82,6 +83,13 @@ def _passed_by(
         here, there = next(((a, b) for a, b in zip(one, other, strict=False) if a != b), (None, None))
         if here is None or there is None or (here.file, here.function) != (there.file, there.function):
             continue
-        if comparison.decides and here.line < there.line:
+        came_later = deadlock.waits[caller].created_ns < waits.created_ns
+        if comparison.decides and (here.line < there.line or (came_later and _in_one_loop(here, there, code))):
             return comparison
     return None
+
+
+def _in_one_loop(here: Frame, there: Frame, code: SourceCode) -> bool:
+    """Whether a loop of the function is around both lines: the later one may be earlier in its next turn."""
+    one, other = code.at(here.file, here.line), code.at(there.file, there.line)
+    return one is not None and other is not None and not {*one.loops}.isdisjoint(other.loops)

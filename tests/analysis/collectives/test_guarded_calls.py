@@ -1,32 +1,56 @@
 """A forgotten `group=` under a test of the rank is the call that some alone make, and not an order of groups."""
 
+from dataclasses import replace
+
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.source import CodePlace, Condition
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
 LEADS = Condition(line=69, test="self.rank % 2 == 0", branch=0)
 FIRST_NODE, SECOND_NODE = (0, 1), (2, 3)
 
 
-def hierarchical_mean(*conditions: Condition, behind: int = 71) -> Evidence:
-    """The leaders of two nodes call the default group, and the others wait for them in the groups of the nodes."""
+def hierarchical_mean(
+    *conditions: Condition, behind: int = 71, loops: tuple[Loop, ...] = (), later: bool = False
+) -> Evidence:
+    """The leaders of two nodes call the default group, and the others wait for them in the groups of the nodes.
+
+    The others came there `later`.
+    """
 
     def turns(members: tuple[int, ...], last: Did) -> list[Did]:
         in_group = Did("broadcast", line=behind, group=str(members[0] // 2 + 1), members=members)
         return [STEP, in_group, waits(last if last.op == "all_reduce" else in_group)]
 
     leads, follows = Did("all_reduce", line=70), Did("broadcast")
-    return flights(
+    evidence = flights(
         turns(FIRST_NODE, leads),
         turns(FIRST_NODE, follows),
         turns(SECOND_NODE, leads),
         turns(SECOND_NODE, follows),
         backend="gloo",
         code=(
-            CodePlace(file=TRAIN, line=70, function="train_step", conditions=conditions),
-            CodePlace(file=TRAIN, line=behind, function="train_step"),
+            CodePlace(file=TRAIN, line=70, function="train_step", conditions=conditions, loops=loops),
+            CodePlace(file=TRAIN, line=behind, function="train_step", loops=loops),
             CodePlace(file=TRAIN, line=100, function="main"),
+        ),
+    )
+    return replace(
+        evidence, ranks=tuple(_later(one) if later and one.rank in (1, 3) else one for one in evidence.ranks)
+    )
+
+
+def _later(facts: RankFacts) -> RankFacts:
+    """With a flight recorder whose calls were made a millisecond later."""
+    return replace(
+        facts,
+        facts=tuple(
+            replace(fact, created_ns=tuple(at + 1_000_000 for at in fact.created_ns))
+            if isinstance(fact, FlightRecord)
+            else fact
+            for fact in facts.facts
         ),
     )
 
@@ -46,4 +70,15 @@ def test_ranks_that_call_the_default_group_under_a_test_of_the_rank_are_named() 
 def test_without_the_test_or_with_the_others_above_it_the_order_of_the_groups_is_the_finding() -> None:
     """A rank above the test may come to another branch of it, and call the group there."""
     for evidence in (hierarchical_mean(), hierarchical_mean(LEADS, behind=68)):
+        assert diagnose(evidence).findings[0].code == "DDP312"
+
+
+def test_ranks_that_passed_the_call_by_wait_above_it_in_the_next_turn() -> None:
+    loops = (Loop(line=60, head="for step in range(90)"),)
+    first = diagnose(hierarchical_mean(LEADS, behind=68, loops=loops, later=True)).findings[0]
+    assert (first.code, first.ranks) == ("DDP305", (0, 2))
+    for evidence in (
+        hierarchical_mean(LEADS, behind=68, loops=loops),  # they may have waited there when the leaders called
+        hierarchical_mean(LEADS, behind=68, later=True),
+    ):
         assert diagnose(evidence).findings[0].code == "DDP312"
