@@ -172,9 +172,10 @@ class _Index:
                 yield Branches(condition=replace(condition, branch=0), taken=taken, other=other)
 
     def _rank_values(self, scope: Scope, line: int) -> Iterator[RankValue]:
-        """Those of a function, up to `line`, the nearest first."""
+        """Those of a function, up to `line`, the nearest first; of compound statements only those in the heads of its loops."""
         for found in reversed(scope.statements):
-            if found.node.lineno <= line and not hasattr(found.node, "body"):
+            is_head = isinstance(found.node, ast.For | ast.AsyncFor) and line <= (found.node.end_lineno or 0)
+            if found.node.lineno <= line and (is_head or not hasattr(found.node, "body")):
                 keywords = {
                     id(one.value): one.arg or "" for one in ast.walk(found.node) if isinstance(one, ast.keyword)
                 }

@@ -204,3 +204,21 @@ def test_the_rank_that_a_framework_holds_makes_a_value_depend_on_it(tmp_path: Pa
         2: ("size - 40 * (args.process_index == 1)", True),
         3: ("rate * (2 if accelerator.is_main_process else 1)", True),
     }
+
+
+def test_the_head_of_a_loop_around_the_line_may_depend_on_the_rank(tmp_path: Path) -> None:
+    path = tmp_path / "run.py"
+    path.write_text(
+        "def main():\n"
+        "    for step in range(9 - (dist.get_rank() == 3)):\n"
+        "        train(step)\n"
+        "    for step in range(2 + (dist.get_rank() == 1)):\n"
+        "        test(step)\n"
+        "    finish()\n"
+    )
+
+    def texts(line: int) -> list[str]:
+        code = source_of([Frame(file=str(path), line=line, function="main")])
+        return [value.text for value in code.places[0].rank_values] if code is not None else []
+
+    assert [texts(line) for line in (3, 5, 6)] == [["9 - (dist.get_rank() == 3)"], ["2 + (dist.get_rank() == 1)"], []]
