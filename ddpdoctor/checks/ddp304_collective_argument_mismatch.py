@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.stacks import GivenRoot
 from ddpdoctor.messages.majority import tie_note
@@ -22,6 +23,8 @@ RULE = Rule(
     explains=("DDP301", "DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
 )
 Argument = Literal["reduce_op", "root"]
+ByRank: TypeAlias = dict[int, CollectiveCall]
+ALIKE = "the ranks of other groups pass the same as their peers at this call"
 SPOKEN: dict[Argument, str] = {"reduce_op": "op", "root": "root"}
 
 
@@ -39,7 +42,7 @@ def check(calls: PerRank[CollectiveCalls] | None, given: PerRank[GivenRoot] | No
                 issued.setdefault((call.group, call.seq, call.op), {})[entry.rank] = call
     for argument in SPOKEN:
         found = next(
-            (finding for key in sorted(issued, key=_order) for finding in _compare(argument, issued[key])), None
+            (finding for key in sorted(issued, key=_order) for finding in _compare(argument, issued[key], issued)), None
         )
         if found is not None:
             yield found
@@ -69,25 +72,49 @@ def _order(key: tuple[str, int, str]) -> tuple[int, str]:
     return key[1], key[0]
 
 
-def _compare(argument: Argument, by_rank: dict[int, CollectiveCall]) -> Iterator[Finding]:
+def _compare(argument: Argument, by_rank: ByRank, issued: Mapping[tuple[str, int, str], ByRank]) -> Iterator[Finding]:
     passed = {rank: value for rank, call in by_rank.items() if (value := getattr(call, argument)) is not None}
     if len(set(passed.values())) < 2:
         return
     sides = vote(passed)
+    differing = _unlike_other_groups(argument, by_rank, issued.values()) if sides.tied else ()
+    ranks = differing or sides.minority
+    order = (*ranks, *(rank for rank in sorted(passed) if rank not in ranks))
     by_value: dict[object, list[int]] = {}
-    for rank in (*sides.minority, *sides.majority):
+    for rank in order:
         by_value.setdefault(passed[rank], []).append(rank)
-    said = " and ".join(f"{group_ranks(ranks)} {SPOKEN[argument]} {value}" for value, ranks in by_value.items())
-    call = by_rank[sides.minority[0]]
+    said = " and ".join(f"{group_ranks(alike)} {SPOKEN[argument]} {value}" for value, alike in by_value.items())
+    call = by_rank[ranks[0]]
     yield RULE.finding(
         f"{call.op} #{call.seq} was called with different {SPOKEN[argument]}s: {said}",
-        ranks=sides.minority,
+        ranks=ranks,
         where=[
             Where.at(place, rank=rank, note=f"{call.op} #{call.seq}, {SPOKEN[argument]} {passed[rank]}")
-            for rank in (*sides.minority, *sides.majority)
+            for rank in order
             if (place := by_rank[rank].place) is not None
         ],
+        details=(ALIKE,) if differing else (),
         argument=argument,
         seq=call.seq,
         passed={str(rank): str(value) for rank, value in sorted(passed.items())},
     )
+
+
+def _unlike_other_groups(argument: Argument, by_rank: ByRank, calls: Iterable[ByRank]) -> tuple[int, ...]:
+    """The ranks that pass what no rank of another group passes at the same call of its own group, where all of these agree.
+
+    A root counts by its place in the group.
+    """
+    others = [one for one in calls if one is not by_rank and {*map(_at, one.values())} == {*map(_at, by_rank.values())}]
+    usual = {_part(argument, one, rank) for one in others for rank in one}
+    unlike = tuple(rank for rank in by_rank if _part(argument, by_rank, rank) not in usual)
+    return unlike if len(usual) == 1 and len(unlike) < len(by_rank) else ()
+
+
+def _at(call: CollectiveCall) -> tuple[str, int | None, Frame | None]:
+    return call.op, call.seq, call.place
+
+
+def _part(argument: Argument, by_rank: ByRank, rank: int) -> object:
+    value, members = getattr(by_rank[rank], argument), sorted(by_rank)
+    return members.index(value) if argument == "root" and value in members else value

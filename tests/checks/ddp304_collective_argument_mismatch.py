@@ -12,6 +12,8 @@ SUM = CollectiveCall(op="all_reduce", group="0", seq=7, reduce_op="SUM", place=P
 MAX = replace(SUM, reduce_op="MAX")
 FROM_0 = CollectiveCall(op="broadcast", group="0", seq=8, root=0, place=PLACE)
 FROM_2 = replace(FROM_0, root=2)
+OF_FIRST = replace(FROM_0, group="1")
+OF_SECOND = replace(FROM_0, group="2", root=2)
 ROOT_0 = GivenRoot(op="broadcast", root=0, place=PLACE)
 
 
@@ -38,6 +40,13 @@ SICK = (
         ranks=(0, 1),
         where=("rank 0 /home/me/job/train.py:70 log", "rank 1 /home/me/job/train.py:70 log"),
         measured={"argument": "root", "seq": 8, "passed": {"0": "0", "1": "2"}},
+    ),
+    Sick(  # in the other group the first member is the root
+        evidence=ranks(saw(OF_FIRST), saw(OF_FIRST), saw(OF_SECOND), saw(replace(OF_SECOND, root=3))),
+        says="broadcast #8 was called with different roots: rank 3 root 3 and rank 2 root 2",
+        ranks=(3,),
+        where=("rank 3 /home/me/job/train.py:70 log", "rank 2 /home/me/job/train.py:70 log"),
+        measured={"argument": "root", "seq": 8, "passed": {"2": "2", "3": "3"}},
     ),
     Sick(  # told by stacks alone
         evidence=ranks(ROOT_0, ROOT_0, replace(ROOT_0, root=2)),
