@@ -47,7 +47,7 @@ def comes_straight(found: RawStatement, scope: Scope) -> bool:
     for call in sorted(_before(found, scope), key=lambda one: one.order):
         if found.block.inside(call.block) and _collective(call.node, scope) is not None:
             return True
-        if not _communicates_with_nobody(call, scope):
+        if not communicates_with_nobody(call, scope):
             return False
     return True
 
@@ -63,7 +63,7 @@ def branches_before(
     blocks: dict[ast.If, Block] = {}
     for call in sorted(_before(found, scope), key=lambda one: one.order):
         beyond = [block for block in call.block.chain() if not found.block.inside(block)]
-        if not beyond or (_collective(call.node, scope) is None and _communicates_with_nobody(call, scope)):
+        if not beyond or (_collective(call.node, scope) is None and communicates_with_nobody(call, scope)):
             continue
         test, first = beyond[0].node, beyond[0]
         if len(beyond) > 1 or not isinstance(test, ast.If) or first.branch > 1 or _collective(call.node, scope) is None:
@@ -77,7 +77,7 @@ def branches_before(
         yield blocks[test], taken, other
 
 
-def only_makes(call: ast.Call) -> bool:
+def _only_makes(call: ast.Call) -> bool:
     """Whether a call makes a value or an empty context, such as `torch.tensor(0.0)` and `nullcontext()`, and no collective."""
     name = ast.unparse(call.func).rpartition(".")[2]
     return name in _MAKERS or (name in _OF_TENSORS and isinstance(call.func, ast.Attribute))
@@ -110,10 +110,11 @@ def _ends(node: ast.stmt) -> bool:
     return any(isinstance(part, jumps) for part in ast.walk(node))
 
 
-def _communicates_with_nobody(call: RawCall, scope: Scope) -> bool:
+def communicates_with_nobody(call: RawCall, scope: Scope) -> bool:
+    """Whether a call communicates with no other rank for certain: it makes a value, or is of a module that knows of no ranks."""
     full = _full_name(call.node, scope)
     name = full.rpartition(".")[2]
-    if only_makes(call.node) or full in _BUILTINS:
+    if _only_makes(call.node) or full in _BUILTINS:
         return True
     if full.startswith(DIST):
         return name in _OF_ONE_PROCESS

@@ -13,7 +13,12 @@ from ddpdoctor.analysis.collectives.rank_tests import selects_ranks, tells_ranks
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import Branches, CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
-from ddpdoctor.source.calls_on_the_way import branches_before, collectives_before, comes_straight, only_makes
+from ddpdoctor.source.calls_on_the_way import (
+    branches_before,
+    collectives_before,
+    comes_straight,
+    communicates_with_nobody,
+)
 from ddpdoctor.source.group_arguments import passes_a_group
 from ddpdoctor.source.loop_counters import counter_of
 from ddpdoctor.source.rank_dataflow import compares_the_rank, names_of_the_rank, tells_the_rank, values_by_rank
@@ -309,7 +314,9 @@ def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:
     """
     decided: list[Block] = []
     for whole in _choices(found.node):
-        around = (block for call in scope.calls if not only_makes(call.node) for block in call.block.chain())
+        around = (
+            block for call in scope.calls if not communicates_with_nobody(call, scope) for block in call.block.chain()
+        )
         alternatives = {block.branch: block for block in around if block.node is whole}
         decided += alternatives.values() if len(alternatives) == 1 else ()
     return decided

@@ -229,6 +229,7 @@ def test_decorators_and_blocks_for_one_rank_are_tests_of_the_rank(
         ("score = validate() * 100 if rank != 1 else torch.tensor(0.0)", "inside `if rank != 1` (train.py:2)"),
         ("keys = gather(keys) if rank == 0 else keys.repeat(2, 1)", "inside `if rank == 0` (train.py:2)"),
         ("return validate() if rank == 0 else None", "inside `if rank == 0` (train.py:2)"),
+        ("x = all_gather(torch.cat(y)) if rank == 1 else torch.cat(y)", "inside `if rank == 1` (train.py:2)"),
     ],
 )
 def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement: str, note: str) -> None:
