@@ -241,8 +241,14 @@ class StepSeen:
     """Like `part_marks`, before the step."""
     part_marks: Mapping[str, PartMark] = field(default_factory=dict)
     """Of each of `parts` what tells who wrote it."""
-    state_parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    state_parts_before: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Like `parts`, of the optimizer's state before the step."""
+    state_parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """The same after the step."""
+    state_marks_before: Mapping[str, PartMark] = field(default_factory=dict)
+    """Like `part_marks`, of the optimizer's state before the step."""
+    state_marks: Mapping[str, PartMark] = field(default_factory=dict)
+    """The same after the step."""
     averaging: Averaged | None = None
     """The averagings of the weights before this step; None where there was none."""
     recomputed: Recomputed | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from weakref import WeakKeyDictionary
 
@@ -44,20 +44,7 @@ class Parts:
             return {}
         if any(id(parameter) not in self._names for parameter in meshed):
             self._name(meshed)
-        parts = {self._names[id(p)]: local_part(p) for p in meshed}
-        digests = self._digests.by_name(parts, "parts")
-        parities = self._digests.parities_of("parts", [*parts.values()])
-        first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
-        return {
-            name: Part(
-                first[name],
-                digests[name],
-                _writes(part),
-                parities[16 * place : 16 * place + 16],
-                8 * part.element_size(),
-            )
-            for place, (name, part) in enumerate(parts.items())
-        }
+        return self._read({self._names[id(p)]: p for p in meshed}, "parts")
 
     def of_buffers(self) -> tuple[dict[str, str], dict[str, int]]:
         """By name, the buffers of the models whose parameters on a mesh were stepped so far: fingerprints, and counts of writes.
@@ -86,10 +73,23 @@ class Parts:
             for key, value in state.items()
             if is_meshed(value)
         }
-        if not held:
-            return None
-        digests = self._digests.by_name({name: local_part(value) for name, value in held.items()}, "state parts")
-        return {name: Part(min(holders(held[name]), default=-1), digest) for name, digest in digests.items()}
+        return self._read(held, "state parts") if held else None
+
+    def _read(self, meshed: Mapping[str, Tensor], what: str) -> dict[str, Part]:
+        """This rank's part of each; `what` is the same word for all calls with like tensors."""
+        parts = {name: local_part(tensor) for name, tensor in meshed.items()}
+        digests = self._digests.by_name(parts, what)
+        parities = self._digests.parities_of(what, [*parts.values()])
+        return {
+            name: Part(
+                min(holders(meshed[name]), default=-1),
+                digests[name],
+                _writes(part),
+                parities[16 * place : 16 * place + 16],
+                8 * part.element_size(),
+            )
+            for place, (name, part) in enumerate(parts.items())
+        }
 
     def _name(self, parameters: list[Tensor]) -> None:
         """Give each its name in its outermost module: FSDP2 and tensor parallelism do not say which module they were given."""

@@ -561,6 +561,7 @@ class StepTracker:
                 evaluating=window.evaluating or None,
                 buffer_writes=window.buffer_writes,
                 reduced_among=self._gradient_groups.members,
+                state_parts=self._parts.of_state(optimizer),
             )
         )
         if self._models.count:

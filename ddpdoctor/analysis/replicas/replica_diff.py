@@ -98,7 +98,7 @@ def _after_step(
     after = _tables_after(by_rank, seen, shared)
     states = (
         *(_states(seen) if shared is None else ()),
-        *_compare_parts({rank: one.state_parts for rank, one in seen.items()}, "optimizer state"),
+        *_compare_parts({rank: one.state_parts_before for rank, one in seen.items()}, "optimizer state"),
     )
     absent = _absent_states(seen) if shared is None else ()
     found = (

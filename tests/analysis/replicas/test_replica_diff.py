@@ -72,7 +72,7 @@ def test_the_state_of_one_part_is_compared_between_the_ranks_that_hold_it() -> N
         ranks = []
         for rank, value in enumerate(values):
             held = {"w.exp_avg": (rank % 2, value)}
-            step = StepSeen(step=0, forwards=1, since=0, weights="start", after="start", state_parts=held)
+            step = StepSeen(step=0, forwards=1, since=0, weights="start", after="start", state_parts_before=held)
             track = Track(method="linear", every=1, start="start", tables={"start": table}, steps=(step,))
             ranks.append(RankFacts(rank=rank, host="host-a", facts=(track,)))
         report = diagnose(Evidence(ranks=tuple(ranks), about_job=True))

@@ -15,7 +15,12 @@ Seen = Mapping[int, StepSeen]
 Held = tuple[int, int]  # the bytes of a part, as a number, and how often operations have written it
 
 
-def moment(step: int, held: Mapping[int, Mapping[str, Held]], *, holders: int, before: bool) -> Seen:
+WEIGHTS, STATE = ("parts", "part_marks"), ("state_parts", "state_marks")
+
+
+def moment(
+    step: int, held: Mapping[int, Mapping[str, Held]], *, holders: int, before: bool, of: tuple[str, str]
+) -> Seen:
     """What ranks hold before a step or after it, where every `holders`th rank holds the same part."""
     seen = {}
     for rank, named in held.items():
@@ -23,13 +28,17 @@ def moment(step: int, held: Mapping[int, Mapping[str, Held]], *, holders: int, b
         marks = {
             name: PartMark(writes=writes, parity=content, bits=ELEMENT) for name, (content, writes) in named.items()
         }
-        what = {"parts_before": parts, "part_marks_before": marks} if before else {"parts": parts, "part_marks": marks}
+        what = {field + "_before" * before: value for field, value in zip(of, (parts, marks), strict=True)}
         seen[rank] = StepSeen(step=step, forwards=step + 1, since=0, weights="", after="", **what)  # type: ignore[arg-type]
     return seen
 
 
 def judged(
-    *changes: tuple[int, str, Held], ranks: int = 4, holders: int = 2, steps: int = 1
+    *changes: tuple[int, str, Held],
+    ranks: int = 4,
+    holders: int = 2,
+    steps: int = 1,
+    of: tuple[str, str] = WEIGHTS,
 ) -> WeightsWritten | StepNotReproducible | None:
     """What is said where all parts were 0 and written once, and these ones changed in the next `steps`."""
     were: dict[int, dict[str, Held]] = {rank: {"a": (0, 1), "b": (0, 1)} for rank in range(ranks)}
@@ -37,13 +46,15 @@ def judged(
     for rank, name, held in changes:
         now[rank][name] = held
     return parts_written(
-        moment(4 + steps, now, holders=holders, before=True), moment(4, were, holders=holders, before=False)
+        moment(4 + steps, now, holders=holders, before=True, of=of),
+        moment(4, were, holders=holders, before=False, of=of),
     )
 
 
+@pytest.mark.parametrize("of", [WEIGHTS, STATE], ids=["weights", "state"])
 @pytest.mark.parametrize("holders", [2, 4], ids=["replicated", "fully sharded"])
-def test_a_bit_that_no_operation_wrote_is_the_hardware(holders: int) -> None:
-    found = judged((2, "b", (1 << 40, 1)), holders=holders)
+def test_a_bit_that_no_operation_wrote_is_the_hardware(holders: int, of: tuple[str, str]) -> None:
+    found = judged((2, "b", (1 << 40, 1)), holders=holders, of=of)
     assert isinstance(found, StepNotReproducible)
     assert (found.at, found.ranks, found.tensors, found.bits) == (Corrupted.PART, (2,), ("b",), (8,))
 
@@ -69,6 +80,7 @@ def test_what_one_replica_wrote_is_code(changes: list[tuple[int, str, Held]]) ->
     assert (found.ranks, found.total) == ((2,), 2)
     assert found.tensors == tuple(name for _, name, _ in changes)
     assert judged(*changes, holders=4) is None
+    assert judged(*changes, of=STATE) is None, "two holders of state that differ are DDP507"
 
 
 def test_what_all_replicas_of_a_part_wrote_alike_is_left_alone() -> None:

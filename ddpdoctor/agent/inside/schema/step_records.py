@@ -186,6 +186,8 @@ class Step(NamedTuple):
     """By name, how often each buffer of FSDP2 models was written since it was seen first; None without such a model."""
     reduced_among: list[int] | None = None
     """Where no model is wrapped, the members of the group in which most of the gradients were reduced; None for all ranks."""
+    state_parts: dict[str, Part] | None = None
+    """What the optimizer keeps on a device mesh after the step; None where that is nothing."""
 
 
 class Overflow(NamedTuple):
