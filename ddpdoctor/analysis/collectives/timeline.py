@@ -10,6 +10,7 @@ from statistics import multimode
 
 from ddpdoctor.analysis.collectives.agents_transfers import with_transfers
 from ddpdoctor.analysis.collectives.call_sequences import (
+    MOVING_SECONDS,
     UNKNOWN,
     CallSequence,
     GroupSequences,
@@ -372,10 +373,11 @@ def _differing(sequences: Iterable[CallSequence], first: int, last: int) -> list
 def age(record: FlightRecord, created_ns: int, timeout_ms: int | None) -> float | None:
     """How old a call was when the dump was made; None where the time of the dump cannot be true.
 
-    A call does not live much longer than its timeout: a file that claims so was copied, and has the time of the copy.
+    A call does not live much longer than its timeout: a file that claims so was copied, and has the time of the copy. The clock
+    of the file server may be a moment behind that of the host, and its times whole seconds: then the call is new.
     """
     if record.taken_at is None:
         return None
     age = record.taken_at - created_ns / 1e9
     limit = TRUSTED_AGE_SECONDS if timeout_ms is None else 2 * timeout_ms / 1000 + GRACE_SECONDS
-    return age if 0 <= age <= limit else None
+    return max(age, 0.0) if -MOVING_SECONDS < age <= limit else None

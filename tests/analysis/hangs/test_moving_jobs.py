@@ -129,3 +129,10 @@ def in_batches(batches: list[list[Did]], *, waited: float | None = 6.2) -> Fligh
     made = [waits(did) if batch is batches[-1] else did for batch in batches for did in batch]
     numbers = tuple(number for number, batch in enumerate(batches, start=1) for _ in batch)
     return replace(record(made, world=4, waited=waited), seq=numbers)
+
+
+def test_a_call_that_is_younger_than_its_file_because_of_the_clocks_is_new() -> None:
+    """Rank 0 waits in a receive by a file whose time is 0.4 s before it; rank 1 has not sent yet."""
+    receives = record([waits(Did("recv", peers=(1, 0)))], world=2)
+    ahead = replace(receives, taken_at=receives.created_ns[-1] / 1e9 - 0.4)
+    assert diagnose(flights(ahead, record([STEP, waits(STEP)], world=2, waited=0.3))).findings == ()
