@@ -69,16 +69,17 @@ def check(
 
 
 def _misdirected(one: OtherPartner) -> Finding:
-    made, expected = _towards(one.op, one.partner), _towards(one.expected_op, one.expected_partner)
-    back = _towards(OPPOSITE[one.expected_op], one.rank)
+    expected = _towards(one.expected_op, one.expected_partner)
+    waits = f"rank {one.expected_partner} waits in {_towards(OPPOSITE[one.expected_op], one.rank)}"
+    made = _towards(one.op, one.partner) if one.op is not None and one.partner is not None else f"no {expected}"
     return RULE.finding(
-        f"rank {one.rank} called {made} where ranks with the same part in the job have {expected}, by their places, and rank "
-        f"{one.expected_partner} waits in {back}",
+        f"rank {one.rank} called {made} where ranks with the same part in the job have {expected}, by their places"
+        f"{f', and {waits}' if one.awaited else ''}",
         ranks=[one.rank],
         where=[Where.at(one.place, rank=one.rank, note=made)] if one.place is not None else [],
-        remedy=f"mend the direction or the partner that rank {one.rank} gives to this call",
-        waiting=[one.rank, one.expected_partner],
-        kind=one.op,
+        remedy=f"mend the direction or the partner that rank {one.rank} gives to this call, or a call that its batch lacks",
+        waiting=[one.rank, *([one.expected_partner] if one.awaited else ())],
+        kind=one.op or one.expected_op,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,10 +30,15 @@ class OtherPartner:
     rank: int
     place: Frame | None
     """The line of the call."""
-    op: str
-    partner: int
+    op: str | None
+    """None where it left out a half of a batch, and called nothing in its place."""
+    partner: int | None
     expected_op: str
     expected_partner: int
+    agreed: bool
+    """Whether two ranks with its part or more do the same: of one alone, either may be wrong."""
+    awaited: bool = False
+    """Whether the expected partner waits for this rank."""
 
 
 @dataclass
@@ -46,8 +51,8 @@ class TransferPartners:
     def other_partner(self, rank: int, entry: int) -> OtherPartner | None:
         """The first call, up to this one, that the rank makes with another partner than all ranks with its part.
 
-        Where no other rank has its part, those with its place in groups of this kind tell. The rank that should have been the
-        partner has to be asked whether it waits: a program may deviate for a reason.
+        Where no other rank has its part, those with its place in groups of this kind tell. Then, and where one rank alone has it,
+        the rank that should have been the partner has to be asked whether it waits: a program may deviate for a reason.
         """
         record = self.programs.records[rank]
         group = record.groups[record.calls[record.call[entry]].group]
@@ -55,21 +60,21 @@ class TransferPartners:
         if label is None:
             return None
         own = self._of(rank).get(label, {})
-        like = [self._of(other).get(label, {}) for other in self._like(rank, group.name)]
+        with_its_part = [*islice(self.programs.like(rank), MOST_COMPARED)]
+        others = with_its_part or islice(self.programs.at_its_place(rank, group.name), MOST_COMPARED)
+        like = [self._of(other).get(label, {}) for other in others]
         for number in sorted(number for number in own if number <= record.seq[entry]):
-            known = {frozenset(one[number]) for one in like if number in one}
-            made = own[number]
+            all_known = [frozenset(one[number]) for one in like if number in one]
+            known, made = {*all_known}, own[number]
             if len(known) == 1 and (expected := known.pop()) != made.keys():
                 instead, lacking = made.keys() - expected, expected - made.keys()
-                if len(instead) != 1 or len(lacking) != 1:
+                if len(instead) > 1 or len(lacking) != 1:
                     return None
-                stack = users_stack(record, record.stack[made[next(iter(instead))]])
-                return _told(rank, stack, next(iter(instead)), next(iter(lacking)), group.ranks)
+                half = next(iter(instead), None)
+                stack = users_stack(record, record.stack[made[half] if half is not None else min(made.values())])
+                told = _told(rank, stack, half, next(iter(lacking)), group.ranks)
+                return replace(told, agreed=bool(with_its_part) and len(all_known) > 1)
         return None
-
-    def _like(self, rank: int, group: str) -> Iterable[int]:
-        found = [*islice(self.programs.like(rank), MOST_COMPARED)]
-        return found or islice(self.programs.at_its_place(rank, group), MOST_COMPARED)
 
     def _of(self, rank: int) -> Mapping[str, Mapping[int, Mapping[Half, int]]]:
         """By label of a group and number of a call: the halves that the rank issued by it, with their entries."""
@@ -94,7 +99,7 @@ class TransferPartners:
 
 
 def _told(
-    rank: int, stack: Sequence[Frame], instead: Half, lacking: Half, members: tuple[int, ...] | None
+    rank: int, stack: Sequence[Frame], instead: Half | None, lacking: Half, members: tuple[int, ...] | None
 ) -> OtherPartner:
     def partner(half: Half) -> int:
         place = half.target if half.op == "send" else half.source
@@ -103,8 +108,9 @@ def _told(
     return OtherPartner(
         rank=rank,
         place=stack[-1] if stack else None,
-        op=instead.op,
-        partner=partner(instead),
+        op=instead.op if instead is not None else None,
+        partner=partner(instead) if instead is not None else None,
         expected_op=lacking.op,
         expected_partner=partner(lacking),
+        agreed=False,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
@@ -137,19 +137,20 @@ def _by_programs(graph: WaitForGraph | None) -> WaitForGraph | None:
 
 
 def _misdirected(found: Sequence[Unmatched], programs: ProgramComparison) -> tuple[OtherPartner, ...]:
-    """What the one rank made with another partner than ranks with its part, while the one that these call waits for it."""
+    """What the one rank made with another partner than all ranks with its part; of few, while the one that they call waits."""
     partners = TransferPartners(programs)
     oldest: dict[int, Unmatched] = {}
     for one in found:
         oldest.setdefault(one.rank, one)
     awaited = {(one.rank, one.kind, one.partner) for one in found}
-    other = [
-        told
-        for one in oldest.values()
-        if (told := partners.other_partner(one.rank, one.entry)) is not None
-        and (told.expected_partner, OPPOSITE[told.expected_op], told.rank) in awaited
+    told = [partners.other_partner(one.rank, one.entry) for one in oldest.values()]
+    asked = [
+        replace(one, awaited=(one.expected_partner, OPPOSITE[one.expected_op], one.rank) in awaited)
+        for one in told
+        if one is not None
     ]
-    return tuple(other) if len(other) == 1 else ()
+    other = tuple(one for one in asked if one.agreed or one.awaited)
+    return other if len(other) == 1 else ()
 
 
 def _at_the_end(

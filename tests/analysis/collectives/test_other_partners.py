@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.engine import diagnose
+from ddpdoctor.analysis.collectives.other_partners import TransferPartners
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
+from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.flight_records import Did, flights, record, waits
 
@@ -19,6 +21,12 @@ def stage(members: tuple[int, ...], *made: Did) -> FlightRecord:
     found = record([*own], world=6)
     groups = (replace(group, description="PIPELINE", ranks=members) for group in found.groups)
     return replace(found, groups=tuple(groups))
+
+
+def batches(members: tuple[int, ...], *each: list[Did]) -> FlightRecord:
+    """The first rank of a pipeline, which makes these batches."""
+    found = stage(members, *(did for halves in each for did in halves))
+    return replace(found, seq=tuple(number for number, halves in enumerate(each, start=1) for _ in halves))
 
 
 def transfer(op: str, source: int, target: int) -> Did:
@@ -47,3 +55,16 @@ def test_one_rank_at_the_same_place_tells_who_is_wrong_if_its_partner_waits(made
     assert (finding.code, finding.ranks) == ("DDP313", (1,))
     assert f"rank 1 called {instead} where" in finding.message
     assert "rank 0 waits in send to rank 1" in finding.message
+
+
+def test_two_ranks_with_its_part_tell_which_half_a_batch_lacks() -> None:
+    """A later receive took its place: who waits in the end tells nothing."""
+    both = [transfer("send", 0, 1), transfer("recv", 1, 0)]
+    whole, lacking = [both, both], [both[:1], both]
+    pairs = (0, 1), (2, 3), (4, 5)
+    each = [batches(pair, *(lacking if pair == (0, 1) else whole)) for pair in pairs]
+    programs = derived(flights(each[0], None, each[1], None, each[2], None), ProgramComparison)
+    assert programs is not None
+    found = TransferPartners(programs).other_partner(0, entry=2)
+    assert found is not None
+    assert (found.op, found.expected_op, found.expected_partner, found.agreed) == (None, "recv", 1, True)
