@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.several_ranks import counts_nodes
-from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -31,7 +31,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         size = sampler.argument("num_replicas", 1) if named else sampler.argument("num_shards")
         by_node = size is not None and size.may(Kind.DEVICE_COUNT) is not None and _has_several_nodes(graph, function)
         local = (Kind.LOCAL_RANK, Kind.SPAWN_INDEX) if by_node else (Kind.LOCAL_RANK,)
-        if rank is None or (origin := rank.only(*local)) is None or origin.note in {"by name", "remainder"}:
+        origin = (rank.only(*local) or _of_one_launcher(rank)) if rank is not None else None
+        if rank is None or origin is None or origin.note in {"by name", "remainder"}:
             continue
         if any((link.file, link.line) in made for link in origin.why if " is given " in link.text):
             continue  # the call that gives it is named
@@ -49,6 +50,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if named
             else f"write `shard_id=dist.get_rank()` in place of `shard_id={rank.text}`",
         )
+
+
+def _of_one_launcher(rank: Value) -> Origin | None:
+    """The local rank in a variable of such a name, which holds the global rank where another launcher is found."""
+    known = rank.only(Kind.LOCAL_RANK, Kind.GLOBAL_RANK) is not None and "local" in rank.text
+    return rank.may(Kind.LOCAL_RANK) if known else None
 
 
 def _has_several_nodes(graph: CallGraph, function: Function) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -33,6 +34,9 @@ _DEVICE_OF: dict[str, tuple[tuple[str, int | None], ...]] = {
     "wrap-fsdp": (("device_id", None),),
 }
 """Which arguments of a call name a device, by what the call is for."""
+
+_NAMED_ALONE = re.compile(r"^[\w.]+ = [\w.]+$")
+"""A name that is given another one: `gpu = rank`."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -101,8 +105,22 @@ def _fix(call: Call, value: Value, origin: Origin) -> Fix | None:
 def _devices(call: Call) -> Iterator[tuple[Value, Origin]]:
     """The arguments of a call that name a device, where they are the global rank."""
     for value in _named_devices(call):
-        if (origin := value.only(Kind.GLOBAL_RANK)) is not None:
+        if (origin := value.only(Kind.GLOBAL_RANK) or _of_one_launcher(value)) is not None:
             yield value, origin
+
+
+def _of_one_launcher(value: Value) -> Origin | None:
+    """The global rank that a name is given where one launcher is found, and the local rank where another is."""
+    if value.only(Kind.GLOBAL_RANK, Kind.LOCAL_RANK) is None:
+        return None
+    return next(
+        (
+            one
+            for one in value.origins
+            if one.kind is Kind.GLOBAL_RANK and any(_NAMED_ALONE.match(link.text) for link in one.why[:1])
+        ),
+        None,
+    )
 
 
 def _named_devices(call: Call) -> Iterator[Value]:
