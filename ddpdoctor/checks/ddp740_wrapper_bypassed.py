@@ -11,7 +11,8 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
-from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.analysis.training_code.several_ranks import runs_several
+from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Origin
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -43,6 +44,24 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 if owner.id == function.id and _stepped_beside(graph, function, backward, forward, others)
             ]
         yield from _by_wrapper(graph, function, backward, forwards)
+    yield from _in_trainers(graph)
+
+
+def _in_trainers(graph: CallGraph) -> Iterator[Finding]:
+    """The steps of a Trainer of transformers that call the module inside of the wrapper that they are given."""
+    for function, forward in graph.calls("forward"):
+        bare = forward.receiver.only(Kind.BARE) if forward.receiver is not None else None
+        if bare is None or bare.note != OF_TRAINER or without_gradients(graph, function, forward):
+            continue
+        if runs_several(graph, function, "transformers"):
+            assert forward.receiver is not None
+            yield code_finding(
+                RULE,
+                f"{forward.receiver.text} is called past the wrapper that the Trainer gives to {function.place.function}: "
+                "gradients are never reduced, each rank trains alone",
+                forward.place,
+                remedy=f"call `{bare.text}` in place of `{forward.receiver.text}`",
+            )
 
 
 def _stepped_beside(

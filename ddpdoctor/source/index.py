@@ -48,6 +48,8 @@ class Index:
     """By file and name, what functions assign to a name of their module (`global name`)."""
     named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
+    by_text: list[tuple[Scope, RawCall]] = field(default_factory=list)
+    """The calls of methods that are named by a variable: `getattr(hook, name)(self)`."""
     constructions: dict[int, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """By class, the calls that make its objects."""
     below: dict[int, list[Scope]] = field(default_factory=dict)
@@ -203,6 +205,8 @@ class Index:
         asked = look_up(node)
         if asked is not None and isinstance(asked.key, ast.Constant) and isinstance(asked.key.value, str):
             self.asking.append((scope, call, asked))
+        if isinstance(node.func, ast.Call) and dotted(node.func.func) == "getattr" and len(node.func.args) > 1:
+            self.by_text.append((scope, call))
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         if last in OPTION_MAKERS and node.args:
             self._option(scope, call)

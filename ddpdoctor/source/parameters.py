@@ -8,8 +8,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.code_values import Kind, Link, Origin
+from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.attribute_access import is_trainer
 from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Site
@@ -34,11 +35,20 @@ def parameter_of(values: Values, scope: Scope, name: str) -> Origins:
 
 def _parameter(values: Values, scope: Scope, name: str) -> Origins:
     found = tuple(_from_sites(values, scope, name))
+    if not found and _is_model_of_trainer(values, scope, name):
+        return (Origin(kind=Kind.WRAPPED, text=name, note=OF_TRAINER),)
     if not found and name in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)),)
     if any(one.kind in _SIZES for one in found) or not _is_size_of_the_job(scope, name):
         return found
     return (*found, Origin(kind=Kind.WORLD_SIZE, text=name))
+
+
+def _is_model_of_trainer(values: Values, scope: Scope, name: str) -> bool:
+    """Whether a parameter is the model that the Trainer of transformers gives to a method of a class below it: the wrapper."""
+    cls = scope.of_class
+    takes = scope.name in names.STEPS_OF_TRAINERS and scope.parameters[1:2] == (name,)
+    return takes and cls is not None and is_trainer(values, cls)
 
 
 def _is_size_of_the_job(scope: Scope, name: str) -> bool:
@@ -212,9 +222,26 @@ def sites_of(values: Values, scope: Scope) -> list[Site]:
         node = call.node
         assert isinstance(node.func, ast.Attribute)
         if alone or _is_object(values, node.func.value, cls, At(caller, call.order, call.block)):
-            keywords = tuple((one.arg, one.value) for one in node.keywords if one.arg is not None)
-            found.append(Site(caller, call, tuple(node.args), keywords, 1))
-    return found
+            found.append(_site_of_method(caller, call))
+    return [*found, *_by_text(values, cls, scope)]
+
+
+def _site_of_method(caller: Scope, call: RawCall) -> Site:
+    keywords = tuple((one.arg, one.value) for one in call.node.keywords if one.arg is not None)
+    return Site(caller, call, tuple(call.node.args), keywords, 1)
+
+
+def _by_text(values: Values, cls: Scope, function: Scope) -> Iterable[Site]:
+    """The calls of a method by its name in a variable: `getattr(hook, name)(self)`, where `name` can be it."""
+    near = values.near.get(function.file, frozenset())
+    for caller, call in islice((each for each in values.index.by_text if each[0].file in near), MOST_SITES):
+        asked = call.node.func
+        assert isinstance(asked, ast.Call)
+        at = At(caller, call.order, call.block)
+        if any(one.text == repr(function.name) for one in values.of(asked.args[1], at)) and _is_object(
+            values, asked.args[0], cls, at
+        ):
+            yield _site_of_method(caller, call)
 
 
 def _of_objects(values: Values, cls: Scope, function: Scope) -> Iterable[Site]:
@@ -223,8 +250,7 @@ def _of_objects(values: Values, cls: Scope, function: Scope) -> Iterable[Site]:
     for name in sorted(values.index.objects.get(id(cls), ())):
         calls = (each for each in values.index.named.get(name, ()) if each[0].file in near)
         for caller, call in islice(calls, MOST_SITES):
-            keywords = tuple((one.arg, one.value) for one in call.node.keywords if one.arg is not None)
-            yield Site(caller, call, tuple(call.node.args), keywords, 1)
+            yield _site_of_method(caller, call)
 
 
 def _of_method(values: Values, name: str, near: frozenset[str]) -> tuple[bool, list[tuple[Scope, RawCall]]]:

@@ -242,6 +242,8 @@ RUNS_OF_TRAINERS = {
     "lightning-trainer": frozenset({"fit", "validate", "test", "predict"}),
 }
 """Methods of the Trainers of transformers and Lightning that train or evaluate on all ranks together."""
+STEPS_OF_TRAINERS = frozenset({"compute_loss", "training_step"})
+"""Methods to which the Trainer of transformers gives the wrapped model in training."""
 OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast", "save"})
 
 ENVIRONMENT = {
