@@ -39,13 +39,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     loaders = evaluation_loaders(graph)
     if not loaders:
         return
-    for function in graph.functions.values():
-        if graph.any_program(function, DOES_THE_DATA - LEAVES_METRICS):
+    found = {
+        function.id: used
+        for function in graph.functions.values()
+        if not graph.any_program(function, DOES_THE_DATA - LEAVES_METRICS)
+        and (used := min(_uses(graph, function, loaders), key=_by_function, default=None)) is not None
+    }
+    showing = {used[-1] for used in found.values()}
+    for owner, (place, how, value, made, _) in found.items():
+        if owner in showing:  # a caller gives it the value, and is named
             continue
-        used = next(_uses(graph, function, loaders), None)
-        if used is None:
-            continue
-        place, how, value, made = used
         _, loader = graph.made[made]
         origin = next(one for one in value.origins if one.kind is Kind.LOCAL)
         yield code_finding(
@@ -102,22 +105,29 @@ def _has_parts(graph: CallGraph, function: Function) -> bool:
     return not whole and runs_several(graph, function, "lightning")
 
 
-def _uses(
-    graph: CallGraph, function: Function, loaders: dict[str, list[tuple[str, int, int]]]
-) -> Iterator[tuple[Place, str, Value, str]]:
+_Use = tuple[Place, str, Value, str, str]
+"""Where a function uses such a value, how, the value, its loader, and the function of the program that shows it."""
+
+
+def _by_function(use: _Use) -> bool:
+    """Whether it is a function of the program that shows the value: uses in plain sight come first."""
+    return use[-1] != ""
+
+
+def _uses(graph: CallGraph, function: Function, loaders: dict[str, list[tuple[str, int, int]]]) -> Iterator[_Use]:
     for call in function.calls:
         for guard in call.guards:
             if guard.form == "if" and "best" in guard.test.lower() and _compares(guard):
                 made = of_one_part(graph, guard.value, loaders)
                 if made and not _inside(function, call.order, loaders[made]):
                     place = Place(file=guard.file, line=guard.line, column=1, function=function.place.function)
-                    yield place, "compared", Value(text=guard.test, origins=guard.value.origins), made
+                    yield place, "compared", Value(text=guard.test, origins=guard.value.origins), made, ""
         if call.does in {"print", "log"} and not _named_local(call):
             for argument in call.arguments:
                 made = of_one_part(graph, argument.value, loaders)
                 if made and not _inside(function, call.order, loaders[made]):
                     how = "printed" if call.does == "print" else f"logged by {short(call)}"
-                    yield call.place, how, argument.value, made
+                    yield call.place, how, argument.value, made, call.target
 
 
 def _compares(guard: Guard) -> bool:

@@ -58,6 +58,8 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             found = replace(found, does="download")
         elif id(node) in values.drawn_from and found.target is None and found.name.rpartition(".")[2][:1].isupper():
             found = replace(found, does="" if found.name.startswith("torch.") else "dataset")
+        elif found.target is not None and not found.target.is_class and values.shows(found.target):
+            found = replace(found, does="log")
     if whole:
         values.meanings[key] = found
     return found

@@ -35,8 +35,8 @@ _TYPES = frozenset({"int", "str", "float", "bool"})
 _BUILT_OF_PARTS = ("join", "Path", "format", "device", "PurePath")
 _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "npu",
                           "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
-_FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "arange", "as_tensor", "FloatTensor",
-                        "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
+_FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "arange", "as_tensor",
+                        "FloatTensor", "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
 _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
 """What goes over the same batches as its argument."""
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})

@@ -12,12 +12,13 @@ from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_meant
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import FLIPPED, At
-from ddpdoctor.source.scopes import Block, Scope
+from ddpdoctor.source.scopes import Block, Definition, Scope
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 MOST = 6  # alternatives of one name that are looked at
+MOST_CHANGES = 8  # assignments to one number that are looked at
 _OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.eq, ast.IsNot: operator.ne,
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -75,6 +76,37 @@ def flag_of_some(values: Values, alternatives: Sequence[Alternative]) -> Iterato
     ]
     if all(tests):
         yield from (test for found in tests for test in found[:1])
+
+
+def counted_by_some(values: Values, possible: Sequence[tuple[Scope, Definition]]) -> Iterator[Origin]:
+    """The test of the rank under which alone a number changes that begins alike on all ranks: `if rank == 0: late += 1`.
+
+    Nothing where a rank may be told the number by a collective.
+    """
+    if not 1 < len(possible) <= MOST_CHANGES:
+        return
+    tests = [
+        [test for block in one.block.chain() for test in _test(values, block, scope) if test.note == "first"]
+        for scope, one in possible
+    ]
+    begins = [one for (_, one), found in zip(possible, tests, strict=True) if not found]
+    if not begins or not all(one.form == "assign" and _is_number(one.value) for one in begins):
+        return
+    given = [each for each, found in zip(possible, tests, strict=True) if found]
+    if not any(one.form == "augment" for _, one in given) or any(one.form == "shared" for _, one in given):
+        return
+    if not any(origin.kind is Kind.SHARED for scope, one in given for origin in _given(values, scope, one)):
+        yield replace(next(found[0] for found in tests if found), note="counted")
+
+
+def _given(values: Values, scope: Scope, one: Definition) -> Iterable[Origin]:
+    return values.of(one.value, At(scope, one.order, one.block))
+
+
+def _is_number(node: ast.expr | None) -> bool:
+    """Whether an expression is a number that is written out."""
+    operand = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(operand, ast.Constant) and isinstance(operand.value, int | float)
 
 
 def label(values: Values, node: ast.expr | None, at: At) -> str:

@@ -51,6 +51,9 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
         for origin in origins:
             if origin.kind in RANK_KINDS and not same_for_all:
                 note = _which(operator, constants[-1]) if len(parts) == 2 else ""
+                if origin.note == "counted":  # those that count come to more than the others have
+                    grown = origins is alternatives[0] and isinstance(operator, ast.Gt | ast.GtE)
+                    note = "first" if grown else "uncertain"
                 yield replace(origin, kind=Kind.RANK, note="uncertain" if origin.note == "uncertain" else note)
             elif origin.kind in {Kind.LOCAL, Kind.SHARED}:
                 yield origin

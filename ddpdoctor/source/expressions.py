@@ -14,7 +14,7 @@ from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, negated
 from ddpdoctor.source.dotted_names import dotted
-from ddpdoctor.source.lengths import UNEVEN, is_alike, is_certain_rank, is_even, of_indices
+from ddpdoctor.source.lengths import UNEVEN, at_drawn, is_alike, is_certain_rank, is_even, of_indices
 from ddpdoctor.source.literals import decided_by, known_literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
@@ -154,12 +154,15 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
             sized = (one for one in values.of(node.slice.upper, at) if one.kind is Kind.WORLD_SIZE)
             found += tuple(replace(one, note="derived") for one in sized)
         found += tuple(replace(origin, kind=Kind.LOCAL, note=note) for origin in ranks[:1])
+        found += tuple(at_drawn(origin for part in parts for origin in values.of(part, at)))
     elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
         found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
     elif not isinstance(node.slice, ast.Constant):  # `data[torch.randperm(len(data))]`
         indices = values.of(node.slice, at)
         own = (replace(one, kind=Kind.LOCAL, note="own") for one in indices if is_certain_rank(one))
-        found = joined([*found, *(one for one in indices if one.note == "drawn"), *of_indices(indices), *own])
+        found = joined(
+            [*found, *(one for one in indices if one.note == "drawn"), *of_indices(indices), *at_drawn(indices), *own]
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source.dotted_names import dotted
-from ddpdoctor.source.lengths import of_items
+from ddpdoctor.source.lengths import is_drawn, of_items
 from ddpdoctor.source.origins import At, Origins, joined
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
     over = values.of(node, at)
     if not index and (objects := values.objects_in(node, at)):
         return objects
-    own = tuple(of_items(over))
+    own = (*of_items(over), *(one for one in over if is_drawn(one)))
     found = own + tuple(one for one in _local(over) if one.note not in {"progress", "part", "even"})
     if found or not isinstance(node, ast.Name | ast.Attribute | ast.Call):
         return found

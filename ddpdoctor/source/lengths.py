@@ -79,6 +79,16 @@ def of_items(found: Iterable[Origin]) -> Iterator[Origin]:
             yield replace(origin, note="own")
 
 
+def is_drawn(origin: Origin) -> bool:
+    """Whether an alternative is whole numbers that torch draws."""
+    return origin.kind is Kind.CPU_TENSOR and origin.text.startswith("torch.randint") and not origin.note
+
+
+def at_drawn(indices: Iterable[Origin]) -> Iterator[Origin]:
+    """What `data[i : i + n]` is where `i` is drawn: other data on each rank, unless all of them draw alike."""
+    return (replace(one, kind=Kind.LOCAL, note="draw") for one in indices if is_drawn(one))
+
+
 def of_indices(found: Iterable[Origin]) -> Iterator[Origin]:
     """What `data[indices]` is where the indices are the rank's own: as long as they are, and as much its own."""
     return (one for one in found if one.kind is Kind.LOCAL and one.note in _OWN)

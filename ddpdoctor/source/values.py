@@ -16,7 +16,7 @@ from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning
 from ddpdoctor.source.calling_contexts import CallingContext, Contexts
 from ddpdoctor.source.calls_in_programs import MOST_SITES, CallsInPrograms
-from ddpdoctor.source.chosen_values import Alternative, by_branches, flag_of_some
+from ddpdoctor.source.chosen_values import Alternative, by_branches, counted_by_some, flag_of_some
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import held_by, is_none
 from ddpdoctor.source.decided_branches import alive, reached
@@ -41,6 +41,7 @@ from ddpdoctor.source.parameters import parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
+from ddpdoctor.source.shown_parameters import shows_what_it_gets
 from ddpdoctor.source.single_objects import SingleObject, SingleObjects
 from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
@@ -79,6 +80,7 @@ class Values:
     """The call by which the function is looked at that is evaluated now; None where all of its callers count."""
     single: SingleObject | None = None
     """The object whose attributes and methods are evaluated now; None where all objects of the class count."""
+    _showing: dict[int, bool] = field(default_factory=dict)
     _bound: dict[int, Counter[str]] = field(default_factory=dict)
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
@@ -163,6 +165,12 @@ class Values:
             return find()
         finally:
             self.single = outer
+
+    def shows(self, function: Scope) -> bool:
+        """Whether a function of the program prints or logs what it is given."""
+        if id(function) not in self._showing:
+            self._showing[id(function)] = shows_what_it_gets(function)
+        return self._showing[id(function)]
 
     def meaning(self, node: ast.Call, at: At) -> Meaning:
         """What a call is for."""
@@ -304,7 +312,8 @@ class Values:
             for scope, one in definitions
             if one.form == "assign" and not one.index
         ]
-        return (*by_branches(self, given), *flag_of_some(self, given)) if len(given) > 1 else ()
+        counted = counted_by_some(self, definitions) if len(definitions) > 1 else ()
+        return (*by_branches(self, given), *flag_of_some(self, given), *counted) if len(given) > 1 else tuple(counted)
 
     def _had_by_some(self, key: str, definition: Definition, scope: Scope) -> Origins:
         """The test of the rank that decides whether a name holds an object, where it holds None else."""
@@ -337,7 +346,9 @@ class Values:
         found = self.of(block.test, At(scope, block.order, block.parent or block))
         if any(origin.kind is Kind.SHARED for origin in found):
             return tuple(origin for origin in found if origin.kind is Kind.SHARED)
-        return tuple(origin for origin in found if origin.kind is Kind.LOCAL)
+        file, line = self.project.sources[scope.file].place(block.test.lineno)
+        link = Link(text=f"if {self.text(block.test, scope)}", file=file, line=line)
+        return tuple(with_link((origin for origin in found if origin.kind is Kind.LOCAL), link))
 
     def element(self, found: Origins, definition: Definition, at: At) -> Origins:
         """What one target gets when a value is unpacked or gone over."""

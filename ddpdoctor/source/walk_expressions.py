@@ -10,7 +10,7 @@ from ddpdoctor.source.call_effects import record_call
 from ddpdoctor.source.divisions import divided
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.recorder import Recorder
-from ddpdoctor.source.scopes import Block, Definition, RawExit, RawStatement, Scope
+from ddpdoctor.source.scopes import Block, Definition, RawExit, RawLoop, RawStatement, Scope
 
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
 _MOST_LAMBDAS = 3  # within each other
@@ -168,16 +168,28 @@ class Expressions:
         return ()
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Iterable[ast.AST]:
+        """A comprehension is the loops that it stands for, within each other."""
+        at, before = self.at, self.at.block
+        loops = []
         for each in node.generators:
             self.value(each.iter)
+            written = ast.copy_location(ast.For(target=each.target, iter=each.iter, body=[], orelse=[]), node)
+            order = at.tick()
+            loops.append(RawLoop(written, order, order, at.block, Block("for", written, at.block, order=order)))
+            at.block = loops[-1].body
             self.target(each.target, each.iter, "for")
             for test in each.ifs:
                 self.value(test)
             match each.iter:
                 case ast.Call(func=ast.Name(id="enumerate"), args=[whole, *_]) if each.ifs:
-                    self.at.cut(node, whole, each.ifs)
+                    at.cut(node, whole, each.ifs)
+        calls = len(at.scope.calls)
         for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self.value(part)
+        at.block = before
+        for loop in loops if len(at.scope.calls) > calls else ():
+            loop.last_order = at.order
+            at.scope.loops.append(loop)
         return ()
 
     def _unnamed_lambda(self, node: ast.Lambda) -> Iterable[ast.AST]:

@@ -20,7 +20,7 @@ def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | No
         return None
     local = [origin for origin in value.origins if origin.kind is Kind.LOCAL and not _is_alike(value, origin)]
     for origin in local:
-        if origin.made or origin.note in {"part", "length", "own"}:
+        if (origin.made and origin.note != "draw") or origin.note in {"part", "length", "own"}:
             continue
         drawn = origin.note == "draw" and drawn_apart(graph, function, _generator(origin))
         return origin if drawn or origin.note in _OWN else None
@@ -39,6 +39,8 @@ def _is_alike(value: Value, origin: Origin) -> bool:
 
 def _generator(origin: Origin) -> str:
     """The function that seeds the generator of a draw."""
+    if origin.text.startswith("torch."):
+        return "torch.manual_seed"
     return "numpy.random.seed" if origin.text.startswith(("np.", "numpy.")) else "random.seed"
 
 
