@@ -223,6 +223,8 @@ class Cut:
     """The world size, or the number of devices, in the bounds."""
     even: bool = False
     """The function fails where a remainder is left, so that all parts are equally long."""
+    strided: bool = False
+    """It takes every n-th item, `files[rank::n]`, or those whose number a remainder picks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +287,8 @@ class Function:
     """Of a method, the id of the one of the same name in a base class of the program."""
     entry: bool = False
     """It runs first: module code, or a function that `spawn` starts."""
+    loss: Value | None = None
+    """Of a step that a framework calls, whose backward it makes itself: the loss that it gives back."""
     hook: str = ""
     """The framework that calls it in every process, as `lightning` does `on_train_epoch_end`; empty of others."""
 

@@ -10,11 +10,12 @@ from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
-from ddpdoctor.source.origins import At, Origins, joined, note_of
+from ddpdoctor.source.origins import At, Origins, joined, note_of, without_context
 from ddpdoctor.source.reaching import END, reaching
-from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.scopes import RawCall, Scope
 
 if TYPE_CHECKING:
+    from ddpdoctor.source.calling_contexts import CallingContext
     from ddpdoctor.source.values import Values
 
 
@@ -177,13 +178,34 @@ def _reduced_by_itself(values: Values, objects: Origins, name: str) -> list[Orig
     return [one for one in given if one.kind is Kind.SHARED]
 
 
+def _constructed(values: Values, origin: Origin) -> tuple[RawCall, Scope, CallingContext | None] | None:
+    """The call that made an object of a class of the program."""
+    cls = class_named(values, origin.note)
+    made = values.index.constructions.get(id(cls), ()) if cls is not None else ()
+    place = without_context(origin.made)
+    return next(((call, scope, None) for scope, call in made if values.where(call.node, scope) == place), None)
+
+
+def _model_of_trainer(values: Values, trainer: Origin) -> Origins:
+    """The model that a Trainer of transformers was made with."""
+    made = values.maker(trainer.made) or _constructed(values, trainer)
+    if made is None:
+        return ()
+    call, scope, context = made
+    given = next((one.value for one in call.node.keywords if one.arg == "model"), next(iter(call.node.args), None))
+    return values.within(context, lambda: values.of(given, At(scope, call.order, call.block)))
+
+
 def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
     if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
         cls = class_named(values, origin.note)
         if cls is None:
             return ()
         single = values.objects.find(cls, origin.made) if origin.kind is Kind.INSTANCE else None
-        return values.of_object(single, lambda: attribute_of(values, cls, name))
+        found = values.of_object(single, lambda: attribute_of(values, cls, name))
+        return found or (_model_of_trainer(values, origin) if name == "model" and is_trainer(values, cls) else ())
+    if name == "model" and origin.note == "hf-trainer":
+        return _model_of_trainer(values, origin)
     if origin.kind is Kind.SOME_RANKS and origin.note == "uncertain":
         return (origin, replace(origin, kind=Kind.RANK))
     if origin.kind is Kind.WRAPPED and name == "module":

@@ -13,7 +13,7 @@ from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
 from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.iteration import item_of
-from ddpdoctor.source.lengths import is_certain_rank, of_length, of_range
+from ddpdoctor.source.lengths import is_certain_rank, of_empty_items, of_length, of_range
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
@@ -23,7 +23,7 @@ from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.single_objects import SingleObject
 from ddpdoctor.source.washing import makes_collective
 from ddpdoctor.source.written_calls import called, of_lambda, with_literals
-from ddpdoctor.source.written_dicts import is_environment, items_of
+from ddpdoctor.source.written_dicts import is_environment, items_of, only_value
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -39,6 +39,7 @@ _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "ran
                         "FloatTensor", "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
 _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
 """What goes over the same batches as its argument."""
+_PARTS_OF_MODELS = frozenset({"modules", "named_modules", "children", "named_children"})
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
 
@@ -129,6 +130,8 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
                 return made
         name = f"{target.file}::{target.name}"
         kind = Kind.INSTANCE
+        if (chosen := _member_by_rank(values, node, target, at)) is not None:
+            return (chosen,)
         if values.project.is_a(target, "Module", "ModuleList", "Sequential", "PreTrainedModel", "LightningModule"):
             kind = Kind.MODEL
         elif values.project.is_a(target, "Dataset", "IterableDataset"):
@@ -156,6 +159,15 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if target.returns:
         return _tainted(values, node, at, keep=frozenset({Kind.LOCAL}), only=given_back(values, node, target))
     return ()
+
+
+def _member_by_rank(values: Values, node: ast.Call, cls: Scope, at: At) -> Origin | None:
+    """The rank by which a member of an enumeration is chosen: `Stage(rank % 2)`."""
+    if len(node.args) != 1 or not values.project.is_a(cls, "Enum", "IntEnum", "StrEnum"):
+        return None
+    return next(
+        (replace(one, kind=Kind.RANK, note="") for one in values.of(node.args[0], at) if is_certain_rank(one)), None
+    )
 
 
 def _object_of(values: Values, node: ast.Call, target: Scope, at: At) -> SingleObject | None:
@@ -299,8 +311,9 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         if what.does == "progress":
             shown = Origin(kind=Kind.OBJECT, text=last, made=values.where(node, at.scope), note="progress")
             return [*loaders, shown]
-        if loaders:
-            return loaders
+        parameters = [origin for origin in _through(values, node, at) if origin.note == "parameters"]
+        if loaders or parameters:
+            return loaders or parameters
     if last == "next" and node.args:
         return item_of(values, node.args[0], (), at)
     if last == "sample" and {one.arg for one in node.keywords} & {"frac"}:
@@ -319,8 +332,10 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         where = values.where(node, at.scope)
         return (*found, Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=where, note=note))
     if "." not in what.name and (last in _THROUGH or _converts(values, what.name, at.scope)):
+        if last in {"any", "all"} and node.args and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp):
+            return [*_through(values, node, at), *of_empty_items(values, node.args[0].elt, at)]
         if last == "len":
-            return of_length(_through(values, node, at))
+            return [*of_length(_through(values, node, at)), *_length_of_its_part(values, node, at)]
         return _through(values, node, at)
     if _washes(what.name, last):
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
@@ -338,15 +353,30 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
     if what.name.startswith(("torchvision.models.", "timm.create_model", "transformers.")) and not any(
         word in what.name for word in _NO_MODELS
     ):
-        return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope)),)
+        asked = known_literal(values, node.args[0], at) if what.name.startswith("timm.") and node.args else None
+        name = str(asked.value).removeprefix("tf_") if asked is not None else what.name
+        return (Origin(kind=Kind.MODEL, text=name, made=values.where(node, at.scope)),)
     if what.name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith("Loss"):
         inner = [origin for origin in _through(values, node, at) if origin.note == "batch-norm"]
         note = "batch-norm" if inner else ""
         return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope), note=note),)
     carried = _tainted(values, node, at, keep=TAINTS - {Kind.SHARED, Kind.CPU_TENSOR, Kind.UNORDERED})
+    if last.endswith("Loader") and not any(one.arg == "drop_last" for one in node.keywords):
+        return carried
     if last[:1].isupper():  # how often an object of a library turns is its own choice: `WebDataset(mine)`
-        return [replace(one, note="") if one.note == "part" else one for one in carried]
+        return [replace(one, note="own") if one.note == "part" else one for one in carried]
     return carried
+
+
+def _length_of_its_part(values: Values, node: ast.Call, at: At) -> Iterator[Origin]:
+    """How long a data set of the program is that was made of the part of a list which the rank took: `len(Clips(mine))`."""
+    if not any(one.kind is Kind.DATASET and one.note for one in _through(values, node, at)):
+        return
+    asked = node.args[0]
+    made = only_value(values, asked, at) if isinstance(asked, ast.Name | ast.Attribute) else None
+    for argument in made[0].args if made is not None and isinstance(made[0], ast.Call) else ():
+        parts = (one for one in values.of(argument, made[1]) if one.note == "part") if made is not None else ()
+        yield from (replace(one, note="length") for one in parts)
 
 
 def _names_the_rank(values: Values, node: ast.Call, at: At) -> bool:
@@ -404,6 +434,8 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     receiver = values.of(node.func.value, at)
     if last in _SAME_OBJECT and any(origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for origin in receiver):
         return receiver
+    if last in _PARTS_OF_MODELS:
+        return tuple(_inside(receiver))
     if last in {"parameters", "named_parameters"}:
         return parameters_of(values, node.func.value, at)
     if last == "manual_seed":  # a generator of its own, which draws as its seed says
@@ -426,6 +458,13 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     elif any(origin.note in {"batch", "item"} for origin in found):  # `batch.loss(output)`
         found += [origin for origin in _through(values, node, at) if origin.note == "forward"]
     return joined(found)
+
+
+def _inside(models: Origins) -> Iterator[Origin]:
+    """The modules that models consist of, as `named_modules()` goes over them."""
+    for one in models:
+        if one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE}:
+            yield replace(one, kind=Kind.MODEL if one.kind is Kind.MODEL else Kind.BARE, note="modules")
 
 
 def _written_under(values: Values, node: ast.Call, owner: ast.expr, at: At) -> Origins | None:

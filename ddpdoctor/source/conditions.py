@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.chosen_values import by_comparison, chosen_by, label, truth
+from ddpdoctor.source.chosen_values import by_comparison, chosen_by, is_member, label, truth
 from ddpdoctor.source.dotted_names import dotted
+from ddpdoctor.source.lengths import of_empty_items
 from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins, or_unknown
 
 if TYPE_CHECKING:
@@ -35,13 +36,15 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
     if any(any(origin.members) for origins in alternatives for origin in origins):
         yield from _of_choices(values, operator, parts, at)
         return
+    if len(parts) == 2 and constants[-1] == {"0"}:
+        yield from of_empty_items(values, parts[0], at)
     if len(parts) == 2 and constants[-1] in ({"True"}, {"False"}):
         same = (constants[-1] == {"True"}) == isinstance(operator, ast.Eq | ast.Is)
         for origin in alternatives[0]:
             if origin.kind in TAINTS or origin.kind is Kind.SOME_RANKS:
                 yield origin if same else negated(origin)
         return
-    if isinstance(operator, ast.Is | ast.IsNot):
+    if isinstance(operator, ast.Is | ast.IsNot) and not is_member(values, parts[-1], at):
         if constants[-1] == {"None"}:
             yield from _of_a_none_test(operator, alternatives[0])
         return

@@ -184,6 +184,8 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
             yield origin if plain else replace(origin, kind=Kind.RANK, note="")
         elif origin.kind in TAINTS and origin.kind is not Kind.WORLD_SIZE:
             yield origin
+    if isinstance(node.op, ast.Add):  # `list(encoder.parameters()) + list(decoder.parameters())`
+        yield from (one for one in left + right if one.note == "parameters")
     if isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant) and isinstance(node.right.value, int):
         yield from (replace(one, note="number", made="") for one in left if _is_listed(one))
     if isinstance(node.op, ast.Div):
@@ -194,6 +196,8 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
         yield from (replace(one, note="derived") for one in left + right if one.kind is Kind.WORLD_SIZE)
     if isinstance(node.op, ast.Mult):
         yield from (replace(origin, note="multiplies") for origin in left + right if origin.kind is Kind.WORLD_SIZE)
+        if all(any(one.note == "argument" for one in side) for side in (left, right)):
+            yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
     path = isinstance(node.op, ast.Div) and not any(one.kind in TAINTS for one in left + right)
     if (text and isinstance(node.op, ast.Mod) and not right) or (
         path and isinstance(node.right, ast.Constant | ast.JoinedStr)

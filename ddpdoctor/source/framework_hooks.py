@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
 from ddpdoctor.evidence.training_code import Guard
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.attribute_access import is_trainer
 from ddpdoctor.source.guards import Guards
 from ddpdoctor.source.scopes import RawCall, Scope
 from ddpdoctor.source.values import Values
@@ -42,6 +43,14 @@ class FrameworkHooks:
         elif scope.name in names.HOOKS_OF_TRANSFORMERS:
             package = self._package(cls, ("TrainerCallback",))
         return names.FRAMEWORKS.get(package, "") if package and self._made_by_all(cls) else ""
+
+    def gives_a_loss(self, scope: Scope) -> bool:
+        """Whether a framework makes the backward of what a method returns: of `training_step`, of a Trainer's `compute_loss`."""
+        cls = scope.parent
+        if cls is None or not cls.is_class or scope.name not in names.STEPS_OF_TRAINERS:
+            return False
+        lightning = scope.name == "training_step" and self.values.project.is_a(cls, "LightningModule")
+        return lightning or (scope.name == "compute_loss" and is_trainer(self.values, cls))
 
     def _package(self, cls: Scope, classes: tuple[str, ...], hops: int = MOST_BASES) -> str:
         """The package of the framework's class among `classes` from which a class is derived; empty where it is not."""

@@ -38,6 +38,7 @@ _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.val
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
     "unscale", "scale", "prepare", "shard", "change-gradient", "watches", "run-engine",
 }  # fmt: skip
+_SHOWS = frozenset({"print", "log"})
 _GO_OVER = frozenset({"tqdm", "enumerate", "track"})
 _RANGES = frozenset({"range", "trange"})
 _OF_FILES = frozenset({"save", "load"})
@@ -109,8 +110,14 @@ class FunctionFacts:
             tests=tuple(guard for block in scope.tests if (guard := self.guards.uncalled(block, scope)) is not None),
             overrides=self._overrides(scope),
             entry=scope.parent is None or id(scope) in self.started or self._hooks.is_hook(scope),
+            loss=self._loss(scope),
             hook=self._hooks.framework(scope),
         )
+
+    def _loss(self, scope: Scope) -> Value | None:
+        if not scope.returns or not self._hooks.gives_a_loss(scope):
+            return None
+        return Value(text=self.values.text(scope.returns[-1][0], scope), origins=self.values.returned(scope))
 
     def _defined_within(self, scope: Scope) -> tuple[Guard, ...]:
         if scope.parent is None or scope.defined_at is None or not scope.decorators:
@@ -161,6 +168,8 @@ class FunctionFacts:
         name = what.name if what.target is None else what.target.name
         makes = what.target is not None and what.target.is_class
         given = self._arguments(raw, at) if what.does in _WITH_ARGUMENTS or makes else ()
+        if what.does in _SHOWS:
+            given += tuple(self._parts_of_texts(raw.node, at))
         receiver = None
         if isinstance(raw.node.func, ast.Attribute):
             if what.does == "forward":
@@ -307,6 +316,13 @@ class FunctionFacts:
             given += [one for one in self._keywords(*partial) if one.name not in known]
         return tuple(given)
 
+    def _parts_of_texts(self, node: ast.Call, at: At) -> Iterator[Argument]:
+        """What the formatted texts that a call shows consist of: names in one text can be of different things."""
+        for number, text in enumerate(node.args[:8]):
+            for part in text.values if isinstance(text, ast.JoinedStr) else ():
+                if isinstance(part, ast.FormattedValue):
+                    yield Argument(name=str(number), value=value_of(self.values, part.value, at))
+
     def _keywords(self, node: ast.Call, at: At) -> Iterator[Argument]:
         for keyword in node.keywords[:40]:
             written = items_of(self.values, keyword.value, at) if keyword.arg is None else None
@@ -397,6 +413,7 @@ class FunctionFacts:
                     by=certain[0],
                     of=next((one for one in bounds if one.kind in {Kind.WORLD_SIZE, Kind.DEVICE_COUNT}), None),
                     even=is_even(self.values, raw.whole, at),
+                    strided=_is_strided(raw.node),
                 )
 
     def _divided(self, scope: Scope) -> Iterator[str]:
@@ -502,6 +519,13 @@ def _is_work_in_a_branch(raw: RawCall) -> bool:
     """Whether a call of an unknown function, as a statement of its own or not, stands in a branch: one rank may work there."""
     branch = raw.block.form in {"if", "else", "case"}
     return branch and _WORK.search(dotted(raw.node.func).rpartition(".")[2]) is not None
+
+
+def _is_strided(cut: ast.expr) -> bool:
+    """Whether a part of a list has a step, or takes the items of which a remainder says so."""
+    if isinstance(cut, ast.Subscript) and isinstance(cut.slice, ast.Slice):
+        return cut.slice.step is not None
+    return any(isinstance(part, ast.Mod) for part in ast.walk(cut))
 
 
 def _scaled(value: Value, operator: str) -> Value:

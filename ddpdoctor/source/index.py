@@ -269,6 +269,7 @@ class Index:
         target = self.project.resolve(scope, dotted(function)) if function is not None and dotted(function) else None
         if not isinstance(target, Scope) or target.is_class:
             return
+        call.starts = target
         arguments = given.get("args")
         if arguments is None and how in {"spawn", "start_processes", "notebook_launcher"} and len(call.node.args) > 1:
             arguments = call.node.args[1]

@@ -61,4 +61,5 @@ def loader_in(values: Values, node: ast.expr, at: At) -> Origin | None:
 
 
 def _local(found: Origins) -> Origins:
-    return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT})
+    kinds = {Kind.LOCAL, Kind.SHARED, Kind.OBJECT}
+    return tuple(origin for origin in found if origin.kind in kinds or origin.note == "modules")

@@ -59,10 +59,33 @@ def of_length(found: Iterable[Origin]) -> list[Origin]:
     return [*parts, *(origin for origin in found if origin.note == "picked"), *listed]
 
 
+def of_empty_items(values: Values, node: ast.expr, at: At) -> Iterator[Origin]:
+    """What a test depends on that asks whether a part of a batch is empty: `len(target["boxes"]) == 0`, `batch.y.numel() == 0`.
+
+    Batches are equally long on all ranks; what a loop over one, or its keys, gives is as long as the rank's samples say.
+    """
+    match node:
+        case (
+            ast.Call(func=ast.Name(id="len"), args=[asked])
+            | ast.Call(func=ast.Attribute(value=asked, attr="numel"), args=[])
+        ):
+            held: ast.expr = asked
+        case _:
+            return
+    while isinstance(held, ast.Attribute | ast.Subscript):
+        held = held.value
+    given = at.scope.definitions.get(held.id, ()) if isinstance(held, ast.Name) and held is not asked else ()
+    if given and all(one.form == "for" for one in given):
+        yield from (one for one in values.of(asked, at) if one.kind is Kind.LOCAL and one.note == "batch")
+
+
 def grown(values: Values, change: Definition, scope: Scope) -> Iterator[Origin]:
     """That a list is as long as a value of the rank says: it is added to in a `while` that ends by one, as an episode does."""
     block: Block | None = change.block
     while block is not None:
+        if block.form == "for" and isinstance(block.node, ast.For | ast.AsyncFor):
+            over = values.of(block.node.iter, At(scope, block.order, block.parent or block))
+            yield from (one for one in over if one.note == "part")
         if block.form == "while" and isinstance(block.node, ast.While):
             test = values.of(block.node.test, At(scope, block.order, block))
             own = next((one for one in test if one.kind is Kind.LOCAL and one.note in _ENDS_A_LOOP), None)

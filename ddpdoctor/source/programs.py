@@ -140,7 +140,7 @@ def _reaches(project: Project, file: str, signed: frozenset[str]) -> bool:
     while pending:
         scope = pending.pop()
         for call in scope.calls:
-            target = call.target
+            target = call.target or call.starts
             if target is None or id(target) in seen:
                 continue
             if target.file in signed:

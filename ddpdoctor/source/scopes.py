@@ -138,6 +138,8 @@ class RawCall:
     """What the name means, as `Project.resolve` gives it, once the index has its file."""
     target: Scope | None = None
     """The function of the program that the name calls, as `Index.target` gives it, once the index has its file."""
+    starts: Scope | None = None
+    """The function of the program that it starts processes with, once the index has its file."""
 
 
 @dataclass(slots=True)

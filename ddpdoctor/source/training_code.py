@@ -44,6 +44,7 @@ _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
     r"|__getitem__|makedirs|mkdir|random_split|train_test_split|wget"
+    r"|\bsetattr\("
     r"|requires_grad|register_buffer|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
     re.MULTILINE,
 )
@@ -237,7 +238,7 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
     for source in sources:
         for scope in source.scopes:
             for call in scope.calls:
-                if call.last.endswith(("Loader", "Sampler")):
+                if call.last.endswith(("Loader", "Sampler", "Trainer")):
                     values.made[values.where(call.node, scope)] = (call, scope)
 
 
@@ -278,7 +279,8 @@ def _words(source: Source) -> set[str]:
     found: set[str] = set()
     for scope in source.scopes:
         for call in scope.calls:
-            found.add(call.last or getattr(call.node.func, "attr", ""))
+            name = call.last or getattr(call.node.func, "attr", "")
+            found.add("" if name == "requires_grad_" and _freezes(call.node) else name)
             found.update([f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg])
             if call.last in {"getattr", "__init__"}:
                 found |= _words_of_objects(call.node)
@@ -286,6 +288,11 @@ def _words(source: Source) -> set[str]:
     if "param_groups" in source.text and _REPLACES_PARAMETERS.search(source.text):
         found.add("param_groups")
     return found - {""}
+
+
+def _freezes(node: ast.Call) -> bool:
+    """Whether `requires_grad_(False)` is called: the word is asked for where parameters may be unfrozen."""
+    return len(node.args) == 1 and isinstance(node.args[0], ast.Constant) and node.args[0].value is False
 
 
 def _words_of_objects(node: ast.Call) -> set[str]:
