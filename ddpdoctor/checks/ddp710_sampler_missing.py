@@ -22,7 +22,7 @@ RULE = Rule(
 )
 
 
-_GIVEN = frozenset({"accelerate", "fabric", "deepspeed"})
+_GIVEN = frozenset({"accelerate", "fabric", "deepspeed", "ignite"})
 """Frameworks that divide only the loaders, or the data, that they are given."""
 _GIVES = frozenset({"prepare_data_loader", "split_between_processes"})
 """What programs of these name that divide the data in other ways."""
@@ -41,14 +41,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             graph, function, loader
         ):
             continue
-        if not graph.line_on_all_ranks(function, loader):
+        if not graph.line_on_all_ranks(function, loader) and not _of_ignite(graph, function):
             continue
         if any(guard.form in {"else", "or"} or guard.by_rank or guard.of_job for guard in loader.guards):
             continue
         dataset = loader.argument("dataset", 0)
         if dataset is None or not _is_whole(graph, dataset):
             continue
-        trained = _trained(graph, loader)
+        trained = _trained(graph, loader) or _run_by_ignite(graph, function, loader)
         if trained is not None:
             yield code_finding(
                 RULE,
@@ -61,6 +61,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 else f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
                 "every epoch",
             )
+
+
+def _of_ignite(graph: CallGraph, function: Function) -> bool:
+    """Whether a program has Ignite start its ranks: `Parallel` calls the function that it is given in each of them."""
+    return graph.any_program(function, ("ignite",)) and graph.any_program(function, ("Parallel",))
+
+
+def _run_by_ignite(graph: CallGraph, function: Function, loader: Call) -> Call | None:
+    """The run of an engine of Ignite over a loader, in a program that wraps its model; None of what `auto_dataloader` made."""
+    if not _of_ignite(graph, function) or next(graph.calls_near(function, "wrap-ddp"), None) is None:
+        return None
+    return next((run for _, run in graph.taken_by(loader.id) if run.does == "run-engine"), None)
 
 
 def _asked_for_at(graph: CallGraph, function: Function, loader: Call) -> list[Place]:

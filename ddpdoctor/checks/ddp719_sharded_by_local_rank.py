@@ -36,7 +36,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if any((link.file, link.line) in made for link in origin.why if " is given " in link.text):
             continue  # the call that gives it is named
-        of_job = size is None or not size.origins or (size.may(Kind.WORLD_SIZE) and not size.may(Kind.DEVICE_COUNT))
+        of_job = (
+            size is None
+            or not size.origins
+            or counts_nodes(size)
+            or (size.may(Kind.WORLD_SIZE) and not size.may(Kind.DEVICE_COUNT))
+        )
         if not of_job and not by_node:
             continue
         yield code_finding(

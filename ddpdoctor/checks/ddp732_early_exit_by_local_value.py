@@ -180,8 +180,10 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
     if loop is None or leave.since < loop.order:
         return
     lost = [call for call in _tried(function, leave) if leads_to_backward(graph, call) is not None]
-    if not lost:
-        return
+    if not lost or any(
+        handler in call.guards and leads_to_backward(graph, call) is not None for call in function.calls
+    ):
+        return  # DDP733 names a backward in the handler
     yield code_finding(
         RULE,
         f"`except {handler.test}`: a rank whose step fails goes on to the next batch, and the others wait for it in the "

@@ -102,7 +102,7 @@ def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
 
 def _as_it_comes(cut: Cut) -> bool:
     """Whether nothing makes the parts equally long: the whole list is cut by steps of the world size."""
-    return not cut.even and ("::" in cut.text or "%" in cut.text)
+    return not cut.even and cut.strided
 
 
 def _only_once(graph: CallGraph, dataset: Value) -> bool:

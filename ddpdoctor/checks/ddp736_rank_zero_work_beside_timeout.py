@@ -25,7 +25,7 @@ RULE = Rule(
 
 _LONG = frozenset({"download", "prepare-data"})
 _SOUNDS_LONG = re.compile(
-    r"(?i)tokeni[sz]e|preprocess|benchmark|evaluate|extract_|convert_|encode_(?:all|data|corpus)|download|featuri[sz]e"
+    r"(?i)tokeni[sz]e|preprocess|benchmark|evaluate|extract(?:_|$)|convert_|encode_(?:all|data|corpus)|download|featuri[sz]e"
     r"|(?:prepare|build|make|create|write|generate|compute)_(?:\w{1,40}_)?(?:data|cache|corpus|index|vocab|vocabulary|dataset|manifest"
     r"|shards|features|embeddings|lmdb|records|statistics|stats)(?![a-z])"
 )

@@ -19,7 +19,6 @@ RULE = Rule(
     leads_to=("DDP415",),
 )
 _SETS = {
-    "device_id=",
     "CUDA_VISIBLE_DEVICES",
     "init_distributed_mode",
 } | DOES_THE_DEVICE
@@ -37,7 +36,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         inits = [init for _, init in graph.calls_near(function, "init")]
         if not inits or any(
-            (given := init.argument("backend", 0)) is None or given.constant != "'nccl'" for init in inits
+            init.argument("device_id") is not None
+            or (given := init.argument("backend", 0)) is None
+            or given.constant != "'nccl'"
+            for init in inits
         ):
             continue
         seen.add(function.id)

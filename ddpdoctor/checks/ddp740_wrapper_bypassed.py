@@ -43,6 +43,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 for owner, forward in forwards
                 if owner.id == function.id and _stepped_beside(graph, function, backward, forward, others)
             ]
+        else:
+            forwards = [one for one in forwards if not _left_alone(graph, function, backward, one[1])]
         yield from _by_wrapper(graph, function, backward, forwards)
     yield from _in_trainers(graph)
 
@@ -71,12 +73,40 @@ def _stepped_beside(
     bare = forward.receiver.only(Kind.BARE) if forward.receiver is not None else None
     if bare is None or bare.made in wrapped or "detach" in forward.used:
         return False
+    return bare.made in _stepped(graph, function, backward)
+
+
+def _left_alone(graph: CallGraph, function: Function, backward: Call, forward: Call) -> bool:
+    """Whether all steps that follow update other models: a generator's loss goes through the discriminator, too."""
+    bare = forward.receiver.only(Kind.BARE) if forward.receiver is not None else None
+    wrap = graph.made.get(bare.made) if bare is not None else None
+    inner = wrap[1].argument("module", 0) if wrap is not None else None
+    if bare is None or inner is None or not inner.made:
+        return False
+    again = [call.order for call in function.calls if call.does == "backward" and call.order > backward.order]
+    steps = [
+        one
+        for one in _steps(graph, function)
+        if backward.order < one.order and not any(each < one.order for each in again)
+    ]
+    updated = [_updated_by(graph, step) for step in steps]
+    return bool(updated) and all(each and each.isdisjoint({bare.made, *inner.made}) for each in updated)
+
+
+def _stepped(graph: CallGraph, function: Function, backward: Call) -> AbstractSet[str]:
+    """What made the models whose parameters the next step updates; empty where that is not known."""
     steps = _steps(graph, function)
     behind = bisect_right(steps, backward.order, key=attrgetter("order"))
-    receiver = steps[behind].receiver if behind < len(steps) else None
-    made = [graph.made[each][1] for each in receiver.made if each in graph.made] if receiver is not None else []
+    return _updated_by(graph, steps[behind]) if behind < len(steps) else frozenset()
+
+
+def _updated_by(graph: CallGraph, step: Call) -> AbstractSet[str]:
+    """What made the models whose parameters a step updates; empty where that is not known."""
+    made = (
+        [graph.made[each][1] for each in step.receiver.made if each in graph.made] if step.receiver is not None else []
+    )
     given = made[0].argument("params", 0) if len(made) == 1 and made[0].does == "optimizer" else None
-    return given is not None and bare.made in given.made
+    return given.made if given is not None else frozenset()
 
 
 def _by_wrapper(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of
-from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -29,13 +29,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each backward of a loss that holds this division, and each reduction of gradients by hand."""
     yield from _reduced_again(graph)
     yield from _divided_again(graph)
+    yield from _given_back(graph)
     for function, backward in graph.calls("backward"):
         value = backward.receiver
         if value is None or graph.any_program(function, DOES_THE_DATA):
             continue
-        divided = next((one for one in value.origins if one.kind is Kind.WORLD_SIZE and one.note == "divides"), None)
-        multiplied = any(one.kind is Kind.WORLD_SIZE and one.note != "divides" for one in value.origins)
-        if divided is None or multiplied or value.may(Kind.SHARED):
+        divided = _divided(value)
+        if divided is None:
             continue
         wrapped = any(
             forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
@@ -49,6 +49,30 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 *chain_places(divided, backward.place),
                 because=divided,
             )
+
+
+def _given_back(graph: CallGraph) -> Iterator[Finding]:
+    """The losses that a framework makes the backward of, and that its step has divided by the world size."""
+    for function in graph.functions.values():
+        divided = _divided(function.loss) if function.loss is not None else None
+        if function.loss is None or divided is None:
+            continue
+        line, *rest = [*chain_places(divided, function.place), function.place]
+        yield code_finding(
+            RULE,
+            f"{function.place.function} gives back a loss that is divided by the world size, and DDP divides its gradients by it "
+            "again",
+            line,
+            *rest,
+            because=divided,
+        )
+
+
+def _divided(loss: Value) -> Origin | None:
+    """The world size that a loss is divided by; None where it is multiplied, too, or is that of all ranks."""
+    sizes = [one for one in loss.origins if one.kind is Kind.WORLD_SIZE]
+    multiplied = any(one.note != "divides" for one in sizes)
+    return sizes[0] if sizes and not multiplied and not loss.may(Kind.SHARED) else None
 
 
 def _divided_again(graph: CallGraph) -> Iterator[Finding]:

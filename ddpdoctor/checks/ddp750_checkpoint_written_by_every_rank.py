@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several, started_on_each_rank
-from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -50,7 +50,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
         if (
             path is None
-            or path.may(*RANK_KINDS, Kind.SOME_RANKS, Kind.LOCAL, Kind.OBJECT)
+            or path.may(*RANK_KINDS, Kind.SOME_RANKS, Kind.OBJECT)
+            or any(one.kind is Kind.LOCAL and not _often_alike(one) for one in path.origins)
             or (whole and not path.origins)
         ):
             continue
@@ -61,7 +62,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 continue
         elif not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
             continue
-        if any(guard.of_job or guard.by_local for guard in call.guards):
+        if any(_decides(guard) for guard in call.guards):
             continue
         yield code_finding(
             RULE,
@@ -69,6 +70,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.place,
             remedy=f"write `if dist.get_rank() == 0:` before {short(call)}, and `dist.barrier()` behind it",
         )
+
+
+def _decides(guard: Guard) -> bool:
+    """Whether a test may let one rank alone save, or asks whether there are several."""
+    return guard.of_job or (guard.by_local is not None and "best" not in guard.test)
+
+
+def _often_alike(origin: Origin) -> bool:
+    """Whether ranks that start together have the same value mostly: the time in a name, or an item of a list that all go over."""
+    return origin.note == "item" or any(word in origin.text for word in ("strftime", ".now(", "ctime"))
 
 
 def _in_hook(graph: CallGraph, function: Function) -> bool:

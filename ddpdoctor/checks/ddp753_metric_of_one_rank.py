@@ -117,7 +117,7 @@ def _by_function(use: _Use) -> bool:
 def _uses(graph: CallGraph, function: Function, loaders: dict[str, list[tuple[str, int, int]]]) -> Iterator[_Use]:
     for call in function.calls:
         for guard in call.guards:
-            if guard.form == "if" and "best" in guard.test.lower() and _compares(guard):
+            if guard.form == "if" and _compares_with_best(guard):
                 made = of_one_part(graph, guard.value, loaders)
                 if made and not _inside(function, call.order, loaders[made]):
                     place = Place(file=guard.file, line=guard.line, column=1, function=function.place.function)
@@ -130,10 +130,10 @@ def _uses(graph: CallGraph, function: Function, loaders: dict[str, list[tuple[st
                     yield call.place, how, argument.value, made, call.target
 
 
-def _compares(guard: Guard) -> bool:
-    """Whether a test compares a value, itself or in the line that gives its name: `is_best = accuracy > best`."""
-    given = (link.text for origin in guard.value.origins for link in origin.why[:1])
-    return any(_COMPARED.search(text) for text in (guard.test, *given))
+def _compares_with_best(guard: Guard) -> bool:
+    """Whether a test compares a value with the best one, itself or in the line that gives its name: `better = loss < best`."""
+    texts = (guard.test, *(link.text for origin in guard.value.origins for link in origin.why[:1]))
+    return any("best" in text.lower() for text in texts) and any(_COMPARED.search(text) for text in texts)
 
 
 def _named_local(call: Call) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import unconditional
+from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import chain_places, code_finding, in_tests
@@ -25,7 +26,7 @@ RULE = Rule(
 _FUNCTION = re.compile(r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)")
 _METHOD = re.compile(r"\.(?:iterdir|r?glob)\(")
 _TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
-_NAMES_THE_FOLDER = DOES_THE_DEVICE - {"ignite", "accelerate", "fabric", "deepspeed"}
+_NAMES_THE_FOLDER = DOES_THE_DEVICE - {"ignite", "accelerate", "fabric", "deepspeed", "submitit"}
 """Frameworks that name the folder of a run, or agree on its name, by themselves."""
 _EXPORTS = frozenset({"tensorflow", "jax"})
 """What programs of torch import for export and logs, too: it does not keep a rank from looking for a free name."""
@@ -48,7 +49,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         origin = path.may(Kind.LOCAL)
         counted = next((one for one in path.origins if one.note == "number"), None)
         free = counted is not None and _is_free(graph, function, counted)
-        if graph.any_program(function, _NAMES_THE_FOLDER - _EXPORTS if free else _NAMES_THE_FOLDER):
+        known = _NAMES_THE_FOLDER - _EXPORTS if free else _NAMES_THE_FOLDER
+        if graph.any_program(function, known) and not started_on_each_rank(graph, function):
             continue
         if counted is not None and not call.loops:
             if (free or _is_there(counted, path)) and not _kept_together(function, call, counted):

@@ -71,6 +71,8 @@ def evaluates(function: Function, loop: Loop) -> bool:
     names = (*function.decorators, *(context.name for context in loop.contexts))
     if any(name.endswith(("no_grad", "inference_mode")) for name in names):
         return True
+    if any(call.does == "backward" and loop.order < call.order <= loop.last_order for call in function.calls):
+        return False
     if re.search(r"(?i)eval|valid|test|predict|infer", function.place.function):
         return True
     last = [call for call in function.calls if call.does in {"eval", "train"} and call.order < loop.order]

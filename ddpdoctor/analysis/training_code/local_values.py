@@ -11,7 +11,7 @@ from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.whole_numbers import whole_number
 
-_OWN = frozenset({"clock", "queue"})
+_OWN = frozenset({"clock", "queue", "own"})
 
 
 def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | None:
@@ -20,7 +20,7 @@ def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | No
         return None
     local = [origin for origin in value.origins if origin.kind is Kind.LOCAL and not _is_alike(value, origin)]
     for origin in local:
-        if (origin.made and origin.note != "draw") or origin.note in {"part", "length", "own"}:
+        if (origin.made and origin.note != "draw") or origin.note in {"part", "length"}:
             continue
         drawn = origin.note == "draw" and drawn_apart(graph, function, _generator(origin))
         return origin if drawn or origin.note in _OWN else None

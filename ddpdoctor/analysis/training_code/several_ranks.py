@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.code_values import Value
+from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.whole_numbers import whole_number
 
@@ -26,6 +26,7 @@ _DIVIDES = ("deepspeed=", "fsdp=", "fsdp_config=", "tp_size=", "parallelism_conf
 def counts_nodes(size: Value) -> bool:
     """Whether a world size is a product with a number of nodes."""
     texts = (size.text, *(link.text for origin in size.origins for link in origin.why[:1]))
+    texts += tuple(origin.text for origin in size.origins if origin.kind is Kind.UNKNOWN)
     return any("*" in text and _NODES.search(text) for text in texts)
 
 
