@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.unlike_groups import rank_in_another_group
 from ddpdoctor.analysis.hangs.components import on_a_cycle
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.majority import Vote, vote
@@ -45,7 +46,17 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}
     if graph is None:
         return Deadlocks(tuple(_deadlock(waits, parts) for waits in oldest))
-    return Deadlocks(tuple(_decided(_deadlock(waits, parts), graph.deviating) for waits in oldest[:1]))
+    return Deadlocks(
+        tuple(_decided(_deadlock(waits, parts), _deviating(graph, timeline, waits)) for waits in oldest[:1])
+    )
+
+
+def _deviating(graph: WaitForGraph, timeline: Timeline, waits: Mapping[int, IssuedCall]) -> Collection[int]:
+    """The ranks that ranks with the same part tell from the others, or the one whose group is none of the others at its line."""
+    if graph.deviating:
+        return graph.deviating
+    unlike = rank_in_another_group(timeline, waits)
+    return () if unlike is None else (unlike,)
 
 
 def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:

@@ -1,0 +1,30 @@
+"""Of two ranks that wait for each other, the one whose group is none of those that all others use at its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.unlike_groups import rank_in_another_group
+from ddpdoctor.engine import derived
+from tests.flight_records import STEP, Did, flights, waits
+
+ALL, PAIR = Did("barrier", line=99), Did("barrier", line=99, group="2", members=(1, 3))
+ELSEWHERE = Did("barrier", line=98, group="2", members=(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("last", "before", "rank"),
+    [
+        ((ALL, PAIR, ALL, ALL), (), 1),
+        ((ALL, ALL, ALL, PAIR), (), 3),
+        ((ALL, ELSEWHERE, ALL, ALL), (), None),
+        ((ALL, PAIR, ALL, ALL), (PAIR,), None),  # ranks 1 and 3 use several groups at this line
+    ],
+)
+def test_the_rank_in_another_group(last: tuple[Did, ...], before: tuple[Did, ...], rank: int | None) -> None:
+    calls = [[STEP, *(before if number in (1, 3) else ()), waits(call)] for number, call in enumerate(last)]
+    timeline = derived(flights(*calls, backend="gloo"), Timeline)
+    assert timeline is not None
+    stand = {number: group.open[number] for group in timeline.groups for number in group.open if number in (1, 3)}
+    assert rank_in_another_group(timeline, stand) == rank
