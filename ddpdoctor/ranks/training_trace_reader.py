@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ddpdoctor.agent.inside.schema import (
@@ -84,30 +84,8 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         wrap_lines=tuple(optional_frame(wrapped.line) for wrapped in of_kind(model_records.Wrapped, records)),
         replicas=_replicas(records),
         start=_start(records),
-        left=tuple(
-            Left(
-                step=last.step,
-                weights=last.key,
-                local=last.local,
-                writes=last.writes,
-                later=last.later,
-                moment=last.moment,
-            )
-            for last in of_kind(final_records.LastWeights, records)
-        ),
-        left_state=next(
-            (
-                LeftState(
-                    step=last.step,
-                    digests=named_digests(last.names, last.digests),
-                    shadowed=last.shadowed,
-                    moment=last.moment,
-                    later=last.later,
-                )
-                for last in of_kind(final_records.LastState, records)
-            ),
-            None,
-        ),
+        left=tuple(map(_left, of_kind(final_records.LastWeights, records))),
+        left_state=next(map(_left_state, of_kind(final_records.LastState, records)), None),
         tables=tables,
         steps=tuple(one for one in steps if not one.left_out),
         left_out=tuple(one for one in steps if one.left_out),
@@ -115,30 +93,12 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         ignored_buffers=frozenset(name for one in broadcasts.values() for name in one.ignored),
         epochs=tuple(map(_epoch, of_kind(data_records.Epoch, records))),
         evaluations=tuple(map(_evaluation, of_kind(data_records.Evaluation, records))),
-        overflows=tuple(
-            OverflowSeen(step=one.step, forwards=one.forwards, scale=one.scale, line=optional_frame(one.line))
-            for one in of_kind(step_records.Overflow, records)
-        ),
-        unwaited=tuple(
-            UnwaitedSeen(op=one.op, step=one.step, line=optional_frame(one.line), used_by=one.used_by)
-            for one in of_kind(step_records.UnwaitedWork, records)
-        ),
+        overflows=tuple(map(_overflow, of_kind(step_records.Overflow, records))),
+        unwaited=tuple(map(_unwaited, of_kind(step_records.UnwaitedWork, records))),
         unwrapped=tuple(
-            UnwrappedSeen(
-                name=model.name,
-                kind=model.kind,
-                digest=model.digest,
-                step=one.step,
-                at_end=one.phase == "end",
-                key=(one.forwards, one.since, one.beside),
-            )
-            for one in of_kind(unwrapped_records.UnwrappedModels, records)
-            for model in one.models
+            seen for one in of_kind(unwrapped_records.UnwrappedModels, records) for seen in _unwrapped_models(one)
         ),
-        unwrapped_uses=tuple(
-            UnwrappedUsed(name=one.name, how=one.how, step=one.step, line=optional_frame(one.line))
-            for one in of_kind(unwrapped_records.UnwrappedUse, records)
-        ),
+        unwrapped_uses=tuple(map(_unwrapped_use, of_kind(unwrapped_records.UnwrappedUse, records))),
         unwrapped_writes={one.name: frame_of(one.line) for one in of_kind(unwrapped_records.UnwrappedWrite, records)},
         device=next((one.name for one in of_kind(hardware_records.Device, records)), ""),
         probes=tuple(map(_probe, of_kind(hardware_records.Probe, records))),
@@ -147,6 +107,46 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         never_probed=end is not None and end.never_probed,
         interval=end.interval if end is not None else 1,
     )
+
+
+def _left(last: final_records.LastWeights) -> Left:
+    return Left(
+        step=last.step, weights=last.key, local=last.local, writes=last.writes, later=last.later, moment=last.moment
+    )
+
+
+def _left_state(last: final_records.LastState) -> LeftState:
+    return LeftState(
+        step=last.step,
+        digests=named_digests(last.names, last.digests),
+        shadowed=last.shadowed,
+        moment=last.moment,
+        later=last.later,
+    )
+
+
+def _overflow(one: step_records.Overflow) -> OverflowSeen:
+    return OverflowSeen(step=one.step, forwards=one.forwards, scale=one.scale, line=optional_frame(one.line))
+
+
+def _unwaited(one: step_records.UnwaitedWork) -> UnwaitedSeen:
+    return UnwaitedSeen(op=one.op, step=one.step, line=optional_frame(one.line), used_by=one.used_by)
+
+
+def _unwrapped_models(one: unwrapped_records.UnwrappedModels) -> Iterator[UnwrappedSeen]:
+    for model in one.models:
+        yield UnwrappedSeen(
+            name=model.name,
+            kind=model.kind,
+            digest=model.digest,
+            step=one.step,
+            at_end=one.phase == "end",
+            key=(one.forwards, one.since, one.beside),
+        )
+
+
+def _unwrapped_use(one: unwrapped_records.UnwrappedUse) -> UnwrappedUsed:
+    return UnwrappedUsed(name=one.name, how=one.how, step=one.step, line=optional_frame(one.line))
 
 
 def _start(records: Sequence[TraceRecord]) -> str | None:
