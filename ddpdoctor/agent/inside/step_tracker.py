@@ -24,13 +24,13 @@ from .dataloader_hooks import Batches
 from .ddp_models import Models, WrappedModel, members
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
+from .end_of_training import EndOfTraining
 from .evaluation import EvaluationLog
 from .evaluation_forwards import EvaluationForwards
 from .forward_hook import ForwardHook
 from .gradient_groups import GradientGroups
 from .gradients import GradientHooks
 from .integrity import IntegrityLog
-from .last_weights import LastWeightsLog
 from .named_tensors import inventory
 from .optimizer_settings import Settings, parameters_of
 from .optimizer_state import OptimizerState
@@ -77,13 +77,17 @@ class StepTracker:
         self._parts = Parts(self._digests)
         self._state = OptimizerState(trace, self._digests, self._models)
         self._evaluation = EvaluationLog(trace, self._budget, self._digests, collectives)
-        self._last_weights = LastWeightsLog(trace, self._digests, self._models, self._counts)
         self._double_wraps = DoubleWraps(trace)
         self.origins = Origins(trace)
         self.unwaited = Unwaited(trace, lambda: self._counts.steps)
         self.settings = Settings()
         self._weights = TrainedWeights(self._models, self._digests, lambda: self.settings.optimizers)
         self.averaging = WeightAveraging(self._weights.tensors)
+        self._end = EndOfTraining(
+            trace, budget, self._digests, self._models, self._counts, self._state, self.averaging,
+            lambda: self.settings.optimizers,
+        )  # fmt: skip
+        self.pass_over = batches.on_end = self._end.pass_over
         self._gradient_groups = GradientGroups(self._weights.tensors)
         self.mode_changes = self._models.mode_changes
         self._close_up = CloseUpWatch(
@@ -104,7 +108,6 @@ class StepTracker:
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
-        batches.on_end = self.pass_over
         self.looks_closely = True
         """Whether anything but a count may come of what the job does until its next step."""
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
@@ -112,7 +115,6 @@ class StepTracker:
         self._depth = 0  # of optimizers that call others
         self._had_backward = False  # since the last step
         self._peers_step = False
-        self._passes = 0  # over loaders that were trained on, as far as they have come to their end
         self._steps_at_wrap = 0
         self._loaded: SourceLine | None = None  # where weights were loaded since the last step
         self._scale: float | None = None
@@ -134,14 +136,14 @@ class StepTracker:
     def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
         """A model was wrapped."""
         if self._models.of(ddp) is None and self._counts.steps > self._steps_at_wrap:
-            self._last_weights.write(self.averaging.local)
+            self._end.of_models()
             self._models.let_go()
         again = self._models.add(ddp)
         if self._models.count == 1 and not again:
             self._counts.restart()
             self._budget.restart()
         self._steps_at_wrap = self._counts.steps
-        self._last_weights.forget()
+        self._end.forget()
         self.origins.wrapped = True
         model = self._models.of(ddp)
         assert model is not None
@@ -371,15 +373,14 @@ class StepTracker:
             with self._budget, self._models.held():
                 self._write_step(optimizer)
         self._models.step(optimizer)
-        self._last_weights.made(optimizer)
-        self._state.made(optimizer)
+        self._end.made(optimizer)
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         self.averaging.stepped(counted=self._steps_wrapped)
         self._gradient_groups.stepped()
         self._end_window(audited=audited)
         if audited:
-            self._last_weights.stepped(self._window.after)
+            self._end.stepped(self._window.after)
 
     def _end_window(self, *, audited: bool) -> None:
         """The step of the window was made, or left out."""
@@ -397,31 +398,16 @@ class StepTracker:
         elif audited:
             self._write_watch.after_step()
 
-    def pass_over(self) -> None:
-        """The loop over a loader that was trained on has ended: where no step follows, the weights now are the last ones.
-
-        Code that comes after may put others in place, on one rank: an average, for an evaluation.
-        """
-        self._passes += 1
-        if self._models.count and not self.averaging.count:
-            self._budget.spare("end of a pass", lambda: self._look_last(f"pass {self._passes}"))
-
     def leaves(self) -> None:
-        """The rank leaves the process group: its optimizer is still there, which may be gone when the process ends."""
-        if self._models.count and not self.averaging.count and not self.waits:
-            with self._budget:
-                self._look_last("leave")
-
-    def _look_last(self, moment: str) -> None:
-        self._last_weights.look(moment)
-        self._state.look(self.settings.optimizers, self._counts, moment)
+        """The rank leaves the process group."""
+        if not self.waits:
+            self._end.leaves()
 
     def loads(self, module: nn.Module) -> None:
-        """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
+        """A state dict is about to be loaded into a module."""
         if self._models.have(module):
             self._loaded = user_line()
-            with self._budget:
-                self._last_weights.look("load")
+            self._end.before_load()
 
     def shadowed(self, *, stepped: bool) -> None:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
@@ -461,7 +447,7 @@ class StepTracker:
     def reduced(self, name: str, sent: Any, members: tuple[int, ...] | None) -> None:  # noqa: ANN401
         """The user's code or a library's has called the collective `name` with `sent`, on these ranks or on all (None)."""
         if self.averaging.reduced(name, sent, everywhere=members is None):
-            self._last_weights.forget()
+            self._end.forget()
         if self._audited and not self._models.count:
             self._gradient_groups.reduced(name, sent, members or ())
 
@@ -484,10 +470,7 @@ class StepTracker:
         self.unwaited.tell_gone()
         with self._budget:
             self._unwrapped.close()
-        self._last_weights.write(self.averaging.local)
-        if not self.averaging.count:
-            with self._budget:
-                self._state.write_last(self.settings.optimizers, self._counts)
+        self._end.of_process()
         counts = self._counts
         self._trace.write(End(counts.steps, counts.forwards, self._budget.interval, self._probe.never_ran))
 

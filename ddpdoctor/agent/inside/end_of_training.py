@@ -1,0 +1,85 @@
+"""What a rank holds when its training may be over: code that comes after may put other weights in place, on one rank.
+
+That is at the end of a pass over a loader, before a state dict is loaded, where the rank leaves the process group, and at the end
+of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch.optim import Optimizer
+
+from .ddp_models import Models
+from .last_weights import LastWeightsLog
+from .optimizer_state import OptimizerState
+from .overhead_budget import Budget
+from .step_counts import StepCounts
+from .tensor_digests import Digests
+from .trace_writer import TraceWriter
+from .weight_averaging import WeightAveraging
+
+
+class EndOfTraining:
+    """Looks at weights and optimizer state at these moments; the trace has those after the last step."""
+
+    def __init__(
+        self,
+        trace: TraceWriter,
+        budget: Budget,
+        digests: Digests,
+        models: Models,
+        counts: StepCounts,
+        state: OptimizerState,
+        averaging: WeightAveraging,
+        optimizers: Callable[[], Sequence[Optimizer]],
+    ) -> None:
+        self._budget, self._models, self._counts = budget, models, counts
+        self._state, self._averaging, self._optimizers = state, averaging, optimizers
+        self._weights = LastWeightsLog(trace, digests, models, counts)
+        self._passes = 0  # over loaders that were trained on, as far as they have come to their end
+
+    def pass_over(self) -> None:
+        """The loop over a loader that was trained on has ended: where no step follows, the weights now are the last ones."""
+        self._passes += 1
+        if self._models.count and not self._averaging.count:
+            self._budget.spare("end of a pass", lambda: self._look(f"pass {self._passes}"))
+
+    def leaves(self) -> None:
+        """The rank leaves the process group: its optimizer is still there, which may be gone when the process ends."""
+        if self._models.count and not self._averaging.count:
+            with self._budget:
+                self._look("leave")
+
+    def before_load(self) -> None:
+        """A state dict is about to be loaded: its best weights for a test on one rank, say."""
+        with self._budget:
+            self._weights.look("load")
+
+    def _look(self, moment: str) -> None:
+        self._weights.look(moment)
+        self._state.look(self._optimizers(), self._counts, moment)
+
+    def made(self, optimizer: Optimizer) -> None:
+        """`optimizer` has stepped."""
+        self._weights.made(optimizer)
+        self._state.made(optimizer)
+
+    def stepped(self, after: str) -> None:
+        """The step was audited: after it the weights are those of the table `after`."""
+        self._weights.stepped(after)
+
+    def forget(self) -> None:
+        """A model was wrapped, or weights were averaged: there are other weights."""
+        self._weights.forget()
+
+    def of_models(self) -> None:
+        """The models in training make way for others: write down the weights with which they end."""
+        self._weights.write(self._averaging.local)
+
+    def of_process(self) -> None:
+        """The process ends: write down weights and state."""
+        self.of_models()
+        if not self._averaging.count:
+            with self._budget:
+                self._state.write_last(self._optimizers(), self._counts)
