@@ -90,7 +90,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 def main(batches):
     dist.init_process_group("gloo")
     actor, critic, judge = DDP(nn.Linear(4, 1)), DDP(nn.Linear(4, 1)), DDP(nn.Linear(4, 1))
-    optimizer = torch.optim.SGD(actor.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD([*actor.parameters(), *critic.parameters(), *judge.parameters()], lr=0.1)
     for x in batches:
         policy = actor.module(x)
         value = critic.module(x)
