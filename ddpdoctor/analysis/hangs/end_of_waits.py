@@ -134,8 +134,9 @@ class _Graph:
             return self._towards(self._waits_for(Reason.MISSING, missing))
         if finals:
             return self._judged(finals)
-        if self._outstanding.not_kept:
-            return self._towards(self._waits_for(Reason.NOT_KEPT, self._outstanding.not_kept))
+        lost = self._outstanding.not_kept or {rank for rank, _, _ in self._outstanding.doubtful}
+        if lost:
+            return self._towards(self._waits_for(Reason.NOT_KEPT, lost))
         return self._towards_older_dumps()
 
     def _unless_moved(self, named: Collection[int], behind: Sequence[Behind] = ()) -> WaitForGraph | None:

@@ -22,6 +22,7 @@ ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop"
 """Operations that one rank may complete before the others take part."""
 
 TRANSFERS = ("send", "recv")
+Batch = tuple[int, str, int]  # a rank, the name of a group, and the number of the batch in it
 WITH_ONE_COUNT = ("2.0", "2.1")  # versions in which one number counts all calls of a group
 
 
@@ -101,6 +102,9 @@ class Outstanding:
     uneven: frozenset[tuple[str, tuple[int, ...]]] = frozenset()
     """The groups, by name, and pairs of ranks between which one side has issued more sends or receives than the other."""
 
+    doubtful: frozenset[Batch] = frozenset()
+    """Batches with a half whose partner may not have come to it: ring buffers have lost what tells."""
+
     def oldest(self, rank: int) -> Operation | None:
         """What this rank has waited for the longest."""
         return self.of_rank[rank][0] if rank in self.of_rank else None
@@ -114,7 +118,8 @@ class Outstanding:
 def outstanding_of(timeline: Timeline) -> Outstanding:
     """What was outstanding on every rank, sends and receives included."""
     transfers = _transfers_of(timeline)
-    operations = [*_collectives(timeline), *_sends_and_receives(transfers)]
+    between, doubtful = _sends_and_receives(transfers, timeline.call_index.records)
+    operations = [*_collectives(timeline), *between]
     of_rank: dict[int, list[tuple[int, int, Operation]]] = defaultdict(list)
     for number, operation_ in enumerate(operations):
         for rank, call in operation_.waiting.items():
@@ -130,6 +135,7 @@ def outstanding_of(timeline: Timeline) -> Outstanding:
         not_kept=tuple(sorted(_not_kept(timeline.call_index.records))),
         ended_by_partners=tuple(_ended_by_partners(timeline, transfers)),
         uneven=frozenset(_uneven(transfers)),
+        doubtful=doubtful,
     )
 
 
@@ -338,10 +344,13 @@ def _name_of(pair: _Pair) -> str:
     return f"the send from rank {pair.source} to rank {pair.target}{f' with tag {pair.tag}' if pair.tag else ''}"
 
 
-def _sends_and_receives(transfers: _Transfers) -> Iterator[Operation]:
+def _sends_and_receives(
+    transfers: _Transfers, records: Mapping[int, FlightRecord]
+) -> tuple[list[Operation], frozenset[Batch]]:
+    """What is waited in, and the batches of which it is open whether more is."""
     posted, issued, kept = transfers.posted, transfers.issued, transfers.kept
     in_batch = Counter((call.rank, call.group, call.seq) for calls in posted.values() for call in calls)
-    found: list[tuple[Operation, tuple[int, str, int] | None]] = []
+    found: list[tuple[Operation, Batch | None]] = []
     for pair in dict.fromkeys(pair for pair, _ in posted):
         for operation_ in _halves_met(pair, posted, issued, kept):
             calls = [*operation_.waiting.values()]
@@ -355,7 +364,24 @@ def _sends_and_receives(transfers: _Transfers) -> Iterator[Operation]:
         for call in operation_.waiting.values()
     }
     # of a batch that waits for one partner for certain, another one whose dump shows nothing outstanding has done its part
-    yield from (one for one, batch in found if batch not in explained or one.without_dump)
+    dropped = {id(one): batch for one, batch in found if batch in explained and not one.without_dump}
+    doubtful = (
+        batch
+        for one, batch in found
+        if batch is not None and id(one) in dropped and one.absent and _is_behind(records[one.absent[0]], batch)
+    )
+    return [one for one, _ in found if id(one) not in dropped], frozenset(doubtful)
+
+
+def _is_behind(record: FlightRecord, batch: Batch) -> bool:
+    """Whether the last batch that this rank issued in the group has a lower number than that of its partner."""
+    numbers = {
+        n for n, call in enumerate(record.calls) if call.point_to_point and record.groups[call.group].name == batch[1]
+    }
+    last = next(
+        (seq for seq, call in zip(reversed(record.seq), reversed(record.call), strict=True) if call in numbers), 0
+    )
+    return last < batch[2]
 
 
 def _halves_met(

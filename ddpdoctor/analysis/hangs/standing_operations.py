@@ -21,7 +21,7 @@ class StandingOperations:
         """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
 
         A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does
-        not stand while another one lacks its partner.
+        not stand while another one lacks its partner, or waits for it behind something else.
         """
         told = operation.group is None or operation.group.group_sequences.members_known
         return (
@@ -32,11 +32,15 @@ class StandingOperations:
             and _all_take_part(operation)
             and all(id(one) in self._posted_on_both_sides for one in self.before(operation))
             and not any(
-                not one.complete and in_one_batch(one, operation, rank)
-                for rank in operation.members
+                id(one) not in self._posted_on_both_sides and in_one_batch(one, operation, rank)
+                for rank in operation.waiting
                 for one in self.outstanding.of_rank[rank]
             )
             and not self._is_crossed(operation)
+            and not any(
+                (rank, operation.link, call.seq) in self.outstanding.doubtful
+                for rank, call in operation.waiting.items()
+            )
         )
 
     def _is_crossed(self, operation: Operation) -> bool:
