@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
@@ -20,3 +22,30 @@ def test_ranks_that_wait_for_each_other_are_a_deadlock_if_each_shows_its_first_w
     assert graph is not None
     assert graph.reason is reason
     assert bool(diagnose(evidence).findings) is (reason is Reason.CYCLE)
+
+
+@pytest.mark.parametrize(("came", "reason"), [(4, Reason.NOT_KEPT), (9, Reason.STANDING)])
+def test_a_batch_stands_only_if_all_partners_have_come_as_far(came: int, reason: Reason) -> None:
+    """Ranks 0 to 2 pass data round in batches; rank 0 has come to batch `came`, and waits for rank 3 elsewhere."""
+
+    def batch(rank: int, number: int, *, done: bool) -> list[tuple[Did, int]]:
+        halves = [
+            Did("send", peers=(rank, (rank + 1) % 3)),
+            Did("recv", peers=((rank - 1) % 3, rank)),
+            Did("coalesced", peers=(0, 1)),
+        ]
+        return [(one if done else waits(one), number) for one in halves]
+
+    others = Did("all_reduce", group="1", members=(0, 3))
+    made = [
+        [*batch(0, came, done=True), (waits(others), 1)],
+        *([*batch(rank, 8, done=True), *batch(rank, 9, done=False)] for rank in (1, 2)),
+        [(waits(Did("all_reduce")), 1)],
+    ]
+    each = []
+    for calls in made:
+        one = record([did for did, _ in calls], world=4, waited=500.0, lost=90)
+        each.append(replace(one, seq=tuple(number for _, number in calls)))
+    graph = derived(flights(*each), WaitForGraph)
+    assert graph is not None
+    assert graph.reason is reason
