@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs import other_threads
@@ -104,7 +106,8 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
     last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
     seconds = max((age for operation in graph.operations for age in operation.ages), default=None)
-    young = alone and seconds is not None and seconds < min((AT_WORK_SECONDS, *_timeouts(graph)))
+    away = _seconds_away(graph, last)
+    young = alone and seconds is not None and min(seconds, away) < min((AT_WORK_SECONDS, *_timeouts(graph)))
     so_far = f" for {duration(seconds)} so far" if young and seconds is not None else ""
     few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
     either = (
@@ -120,6 +123,12 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
         remedy=OF_A_YOUNG_DUMP if young else OF_FEW if few_wait else OF_A_DUMP,
         waiting=[*graph.waiting],
     )
+
+
+def _seconds_away(graph: WaitForGraph, last: Mapping[int, IssuedCall]) -> float:
+    """How long ago the ranks made their last calls, endless where a dump does not tell: peers may have queued many ahead."""
+    ages = [last[rank].seconds if rank in last else None for rank in graph.ranks]
+    return max((age if age is not None else math.inf for age in ages), default=math.inf)
 
 
 def _timeouts(graph: WaitForGraph) -> Iterator[float]:

@@ -104,6 +104,21 @@ SICK = (
         ),
         measured={"waiting": [0, 1]},
     ),
+    Sick(  # its peers have queued calls ahead of it: it has not been away for as long as they wait
+        evidence=flights(
+            *(record([STEP, waits(STEP)], world=3, waited=40.0),) * 2, record([STEP], world=3, waited=12.0)
+        ),
+        says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait for 40.0 s so far; the last that it called was "
+        "all_reduce #1",
+        severity=Severity.INFO,
+        ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"waiting": [0, 1]},
+    ),
     Sick(  # for some seconds a rank may load data or save a checkpoint
         evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
         says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait for 6.2 s so far; the last that it called was "
