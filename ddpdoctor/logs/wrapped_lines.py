@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ MIN_BROKEN = 2  # lines of exactly the width, where the width is another one
 MIN_BROKEN_BY_WORDS = 1
 SHARE = 0.8  # of the lines that begin like no line of a log: so many follow a full line where a terminal broke them
 MAX_PARTS = 60  # of one line
+MIN_HEADS = 4  # lines with the same first word
 _BEGINS = re.compile(
     r"""
     \s*$ | \s{2,} | \t
@@ -44,13 +46,14 @@ _NUMBER = re.compile(r"\d+")
 
 def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Each whole line with the index of its first part; the lines themselves where nothing broke them."""
-    width = max(map(len, lines), default=0)
-    glue = _glue(lines, width) if width >= MIN_WIDTH else None
+    width, head = max(map(len, lines), default=0), _head(lines)
+    glue = _glue(lines, width, head) if width >= MIN_WIDTH else None
     index = 0
     while index < len(lines):
         first, parts = index, [lines[index]]
         while glue is not None and index + 1 < len(lines) and len(parts) < MAX_PARTS:
-            if not _is_full(lines[index], lines[index + 1], width, glue) or _begins(lines[index], lines[index + 1]):
+            line, after = lines[index], lines[index + 1]
+            if not _is_full(line, after, width, glue) or _begins(line, after, head):
                 break
             index += 1
             parts.append(lines[index])
@@ -58,9 +61,15 @@ def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
         yield first, (glue or "").join(parts)
 
 
-def _glue(lines: Sequence[str], width: int) -> str | None:
+def _head(lines: Sequence[str]) -> str:
+    """The first word of most lines, as a launcher writes it before each: a name of the job, a host; nothing without one."""
+    word, times = next(iter(Counter(line.split(" ", 1)[0] for line in lines).most_common(1)), ("", 0))
+    return word if times >= MIN_HEADS and 2 * times > len(lines) else ""
+
+
+def _glue(lines: Sequence[str], width: int, head: str) -> str | None:
     """What stood where the lines were broken: nothing, or a blank between words; None where they were not broken."""
-    pairs = [(line, after) for line, after in pairwise(lines) if line and not _begins(line, after)]
+    pairs = [(line, after) for line, after in pairwise(lines) if line and not _begins(line, after, head)]
     broken = sum(len(line) == width for line, _ in pairs)
     if broken >= (1 if width in USUAL_WIDTHS else MIN_BROKEN) and broken >= SHARE * len(pairs):
         return ""
@@ -75,9 +84,10 @@ def _is_full(line: str, after: str, width: int, glue: str) -> bool:
     return len(line) == width if not glue else len(line) + 1 + len(after.split(" ", 1)[0]) > width
 
 
-def _begins(line: str, after: str) -> bool:
-    """Whether the second line begins like a line of its own, and not like the rest of the first one."""
-    return _BEGINS.match(after) is not None or _form(line) == _form(after)
+def _begins(line: str, after: str, head: str) -> bool:
+    """Whether the second line begins like a line of its own or as most lines do, and not like the rest of the first one."""
+    own = bool(head) and after.split(" ", 1)[0] == head
+    return own or _BEGINS.match(after) is not None or _form(line) == _form(after)
 
 
 def _form(line: str) -> str:

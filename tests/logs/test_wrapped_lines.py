@@ -35,6 +35,14 @@ def test_lines_that_were_broken_between_words_are_put_together_with_a_blank() ->
     assert whole[3].endswith("in shard 12")
 
 
+def test_the_word_that_a_launcher_writes_before_each_line_begins_one() -> None:
+    prefixed = [f"vision.cn-d003.log [stderr] {line.removeprefix('[rank0]: ')}" for line in LOG.splitlines()]
+    prefixed += ["vision.cn-d003.log [stderr]", "vision.cn-d003.log [stderr] the last words of this job"]
+    lines = [part for line in prefixed for part in textwrap.wrap(line, 110, drop_whitespace=True)]
+    assert len(lines) > len(prefixed)
+    assert [line for _, line in unwrapped(lines)] == prefixed
+
+
 def test_each_line_keeps_the_number_of_its_first_part() -> None:
     assert [index for index, _ in unwrapped(broken(LOG, 80))] == [0, 1, 3, 4, 6]
 
