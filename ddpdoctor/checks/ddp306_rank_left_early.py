@@ -152,7 +152,8 @@ def _by_desync(
     everyone = (*desync.minority, *desync.majority)
     departure = last if last is not None and _is_departure_of(last, desync) else None
     left_by = early_ends.left_by(exits, desync.ended)
-    out_of_loops = [*_out_of_loops(desync, calls, code)] if departure is None and not left_by else []
+    bounded = rank_values.end_a_loop(desync.issued, desync.majority, code)
+    out_of_loops = [*_out_of_loops(desync, calls, code)] if departure is None and not left_by and not bounded else []
     lengths = [*rank_values.where(desync.issued, desync.majority, desync.minority[0], code)]
     errors = exception_context.errors_of(calls, desync)
     longer = _longer(desync, departure)
@@ -175,7 +176,13 @@ def _by_desync(
             *(left_by or out_of_loops),
             *(_asked(code, desync.minority, desync.majority) if not errors else ()),
             *lengths,
-            *(loop_departures.where(departure) if departure is not None else _ways_out(desync, code)),
+            *(
+                loop_departures.where(departure)
+                if departure is not None
+                else ()
+                if bounded
+                else _ways_out(desync, code)
+            ),
             *witnesses(desync.issued, everyone),
             *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
             *exception_context.where(errors),

@@ -107,9 +107,14 @@ class RankValue:
     keyword: str = ""
     """The name of the argument that it is passed as, where the source writes one."""
 
+    in_head: bool = False
+    """Whether it is the end of the `range` of a loop around the line, and all that depends on the rank there."""
+
     def bounds(self, loops: Sequence[Loop]) -> bool:
-        """Whether one of these loops has in its head what the value is assigned to."""
-        return any(target in re.findall(r"[\w.]+", loop.head) for target in self.targets for loop in loops)
+        """Whether one of these loops has in its head the value, or what it is assigned to."""
+        return self.in_head or any(
+            target in re.findall(r"[\w.]+", loop.head) for target in self.targets for loop in loops
+        )
 
     @property
     def limits(self) -> bool:

@@ -25,3 +25,10 @@ def where(
                 seen.add((frame.file, value))
                 at = Frame(file=frame.file, line=value.line, function=frame.function)
                 yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")
+
+
+def end_a_loop(issued: Mapping[int, IssuedCall], callers: Sequence[int], code: SourceCode | None) -> bool:
+    """Whether one of these values is in the head of a loop around the call, and so says how often it turns."""
+    program = issued[callers[0]].program if callers and callers[0] in issued else ()
+    places = (code.at(frame.file, frame.line) for frame in program if code is not None)
+    return any(value.in_head for place in places if place is not None for value in place.rank_values)

@@ -184,11 +184,19 @@ class _Index:
                 keywords = {
                     id(one.value): one.arg or "" for one in ast.walk(found.node) if isinstance(one, ast.keyword)
                 }
-                for value, compares in values_by_rank(found.node, self.ranks):
+                values = [*values_by_rank(found.node, self.ranks)]
+                stop = (
+                    _stop(found.node) if len(values) == 1 else None
+                )  # two are the ends of a share, of one length everywhere
+                for value, compares in values:
                     targets = tuple(_short(target) for target in getattr(found.node, "targets", ()))
-                    keyword = keywords.get(id(value), "")
                     yield RankValue(
-                        line=value.lineno, text=_short(value), targets=targets, compares=compares, keyword=keyword
+                        line=value.lineno,
+                        text=_short(value),
+                        targets=targets,
+                        compares=compares,
+                        keyword=keywords.get(id(value), ""),
+                        in_head=stop is not None and value in ast.walk(stop),
                     )
 
     def _conditions(self, found: RawStatement, scope: Scope) -> tuple[Condition, ...]:
@@ -358,6 +366,15 @@ def _wants(statement: ast.stmt) -> str | None:
             return "accumulate"
         case ast.Assign() | ast.Return() if _ACCUMULATES.search(ast.unparse(statement)):
             return "accumulate"
+        case _:
+            return None
+
+
+def _stop(node: ast.stmt) -> ast.expr | None:
+    """The end of the `range` that a loop goes over."""
+    match node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[stop] | [_, stop, *_])):
+            return stop
         case _:
             return None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ddpdoctor.analysis.collectives.rank_tests import ranks_under
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Jump, RankValue
@@ -222,3 +224,22 @@ def test_the_head_of_a_loop_around_the_line_may_depend_on_the_rank(tmp_path: Pat
         return [value.text for value in code.places[0].rank_values] if code is not None else []
 
     assert [texts(line) for line in (3, 5, 6)] == [["9 - (dist.get_rank() == 3)"], ["2 + (dist.get_rank() == 1)"], []]
+
+
+@pytest.mark.parametrize(
+    ("head", "ends"),
+    [
+        ("range(8 - 2 * dist.get_rank())", True),
+        ("range(1, 8 + dist.get_rank(), 2)", True),
+        ("range(4 + dist.get_rank(), 90)", False),
+        ("range(9 * dist.get_rank(), 9 * dist.get_rank() + 9)", False),  # a share
+        ("rows[9 * dist.get_rank() :]", False),
+    ],
+)
+def test_only_the_end_of_a_range_says_how_often_a_loop_turns(tmp_path: Path, head: str, ends: bool) -> None:
+    path = tmp_path / "run.py"
+    path.write_text(f"def main(rows):\n    for row in {head}:\n        train(row)\n")
+    code = source_of([Frame(file=str(path), line=3, function="main")])
+    assert code is not None
+    (place,) = code.places
+    assert [value.bounds(place.loops) for value in place.rank_values if value.bounds(place.loops)] == [True] * ends
