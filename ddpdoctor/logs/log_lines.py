@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
+from ddpdoctor.logs.seen_prefixes import SeenPrefixes
 from ddpdoctor.logs.tracebacks import HEAD
 
 PLAIN_CHARACTERS = 4000  # Python refuses to read a number of more digits than 4300
@@ -31,7 +32,7 @@ _RAY = re.compile(
 )
 # `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `, `job/0 `: who collected the lines
 _LABEL = re.compile(
-    r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?:: ?| *\|)|[\w.-]{1,60}/\d+ )\s*"
+    r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?: \[std(?:out|err)\]|: ?| *\|)|[\w.-]{1,60}/\d+ )\s*"
     r"(?=\[rank\d+\]:|\[default\d+\]:|Traceback \(most|  File \"|torch\.distributed\.\w+Error|\[[EWF] ?\d* |[EWI]\d{4} \d\d:)"
 )
 # `[pod/train-0/pytorch] ` of `kubectl logs --prefix`, `worker-1  | ` of docker compose; the time stands behind it
@@ -50,7 +51,7 @@ _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
 _RANK_OF_WATCHDOG = re.compile(
     r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[(?:PG [^\]]{0,60})?Rank (\d+)\])"
 )  # until torch 2.1
-_TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )")
+_TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )|(?<=\])(?=(?:slurmstepd|srun): )")
 _MPI = re.compile(r"^\[\d+,(\d+)\](?:<std(?:out|err)>)?: ?")
 _SLURM = re.compile(r"^ *(\d+): ?")
 _PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")
@@ -78,17 +79,28 @@ class LogLine:
     """Whether a launcher or collector with several processes put a mark before it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What is known of one log as a whole."""
+
+    by_name: int | None
+    """The rank that its name shows."""
+    labelled: bool
+    """Whether `srun --label` put the task's number before every line."""
+    seen: SeenPrefixes = field(default_factory=SeenPrefixes)
+    """The prefixes that its lines have shown so far."""
+
+
 def lines_of(path: Path) -> Iterator[LogLine]:
     """The lines of the log at `path`, one at a time: the file may be larger than memory, and hold any bytes.
 
     Of a large log only the lines near a word that failures use are read, beside the first and the last ones. A log that is
     printed newest first is read from its end.
     """
-    by_name = rank_of_log(path)
     sample = sample_of(path)
-    labelled = _is_labelled(sample)
+    file = _File(by_name=rank_of_log(path), labelled=_is_labelled(sample))
     for raw in raw_lines(path, backwards=is_newest_first(sample)):
-        yield from _lines(raw, by_name, labelled=labelled)
+        yield from _lines(raw, file)
 
 
 def rank_of_log(path: Path) -> int | None:
@@ -102,24 +114,24 @@ def rank_of_log(path: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[LogLine]:
+def _lines(raw: RawLine, file: _File) -> Iterator[LogLine]:
     text = raw.data.decode("utf-8", "replace")
     if len(text) > PLAIN_CHARACTERS:
         text = _LONG_NUMBER.sub(LARGEST, text)
     for each in _unpacked(text):
-        yield from _ranks_lines(each, raw, by_name, labelled=labelled)
+        yield from _ranks_lines(each, raw, file)
 
 
-def _ranks_lines(text: str, raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[LogLine]:
+def _ranks_lines(text: str, raw: RawLine, file: _File) -> Iterator[LogLine]:
     """The line, or its parts where two ranks have written into one."""
     text = _QUOTE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if text.count("[rank") > 1:
+    if text.count("[rank") > 1 or "]s" in text:
         for part in _TWO_IN_ONE.split(text):
-            yield _line(part, raw, by_name, labelled=labelled)
+            yield _line(part, raw, file)
     else:
-        yield _line(text, raw, by_name, labelled=labelled)
+        yield _line(text, raw, file)
 
 
 def _unpacked(text: str) -> list[str]:
@@ -148,36 +160,57 @@ def _unpacked(text: str) -> list[str]:
     return lines if len(lines) == 1 else [*lines, ""]
 
 
-def _line(text: str, raw: RawLine, by_name: int | None, *, labelled: bool) -> LogLine:
-    number, suspect = raw.number, raw.suspect
-    rank, stamp, collected = by_name, "", False
-    if labelled and (found := _SLURM.match(text)):
+def _line(text: str, raw: RawLine, file: _File) -> LogLine:
+    rank, stamp, collected, teed = file.by_name, "", False, None
+    if file.labelled and (found := _SLURM.match(text)):
         rank, text = int(found[1]), text[found.end() :]
-    text = _LABEL_OF_TIME.sub("", text, count=1)
-    if found := _TIME.match(text):
-        stamp, text = found[0], text[found.end() :]
-    elif found := _LOGGER.match(text):
-        stamp, text = found["time"], text[found.end() :]
-    text = _LABEL.sub("", text, count=1)
-    for pattern in (_MPI, _TEE):
-        if found := pattern.match(text):
-            rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
+    text, stamp = _without_time(_LABEL_OF_TIME.sub("", text, count=1), file.seen)
+    text = _without_label(text, file.seen)
+    if found := _MPI.match(text):
+        rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
+    if found := _TEE.match(text):
+        teed, text = int(found[1]), text[found.end() :]
+        rank = file.seen.rank_of(teed) if rank is None else rank
     if text[:1] == "(" and (found := _RAY.match(text)):
         collected, text = True, text[found.end() :]
         rank = int(found["rank"]) if found["rank"] and rank is None else rank
-        if found := _TIME.match(text):
-            stamp, text = found[0], text[found.end() :]
-        elif found := _LOGGER.match(text):
-            stamp, text = found["time"], text[found.end() :]
-    text = _STREAM.sub("", _LABEL.sub("", text, count=1), count=1)
-    if found := _RANK.match(text) or _RANK_OF_CPP.search(text):
-        text = text[found.end() :]
-        return LogLine(
-            int(found[1]), text, marked=True, number=number, stamp=stamp, suspect=suspect, collected=collected
-        )
-    if rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
+        text, inner = _without_time(text, file.seen)
+        stamp = inner or stamp
+    text = _STREAM.sub("", _without_label(text, file.seen), count=1)
+    marked = _RANK.match(text) or _RANK_OF_CPP.search(text)
+    if marked:
+        rank, text = int(marked[1]), text[marked.end() :]
+        if teed is not None:
+            file.seen.learn_rank(teed, rank)
+    elif rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
         rank, text = int(found[1]), text[found.start() :]
-    return LogLine(rank, text, number=number, stamp=stamp, suspect=suspect, collected=collected)
+    return LogLine(
+        rank,
+        text,
+        marked=marked is not None,
+        number=raw.number,
+        stamp=stamp,
+        suspect=raw.suspect,
+        collected=collected,
+    )
+
+
+def _without_time(text: str, seen: SeenPrefixes) -> tuple[str, str]:
+    """The line without the time before it, and this time as it was written; empty where there is none."""
+    if found := _TIME.match(text):
+        return text[found.end() :], found[0]
+    if found := _LOGGER.match(text):
+        seen.learn_logger(found[0])
+        return text[found.end() :], found["time"]
+    return seen.without_logger(text)
+
+
+def _without_label(text: str, seen: SeenPrefixes) -> str:
+    """The line without what a collector put before it."""
+    if found := _LABEL.match(text):
+        seen.learn_label(found[0])
+        return text[found.end() :]
+    return seen.without_label(text)
 
 
 def _is_labelled(sample: list[bytes]) -> bool:
