@@ -61,6 +61,8 @@ class _Open:
     """The exception before it in the chain."""
     boxed: bool = False
     """Whether it stands in a box that rich draws."""
+    code_follows: bool = False
+    """Whether the last line was a frame at the left edge, as in posts that lost their indentation: its code is next."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,8 @@ class Tracebacks:
         if self._open is not None and self._open.marked and not marked:
             return False
         if self._half:  # a terminal broke the line
-            text, self._half = self._half + text, ""
+            whole, self._half = self._half + text, ""
+            text = whole if _FRAME.match(whole) or _CUT_FRAME.match(whole) else text
         bare = text.strip()
         if bare in _CHAINED:
             self.close()
@@ -111,7 +114,13 @@ class Tracebacks:
         """The log ends here, or something else begins: keep what was read."""
         current, self._open = self._open, None
         outer, self._outer = self._outer, None
-        if current is None or current.ignored:
+        if current is None:
+            self._keep_what_nothing_followed()
+            return
+        if current.ignored:
+            return
+        if current.type is None and current.cause is not None:  # cut off: what is whole is the exception before it
+            self.errors.append(current.cause)
             return
         error = _finished(current)
         if outer is not None:
@@ -121,6 +130,12 @@ class Tracebacks:
             kept = self.errors if current.type is not None else self.cut
             if len(kept) < MAX_ERRORS:
                 kept.append(error)
+
+    def _keep_what_nothing_followed(self) -> None:
+        """The exception before `During handling of ...`, where the log ends before the next one."""
+        chained, self._chained = self._chained, None
+        if chained is not None:
+            self.errors.append(chained)
 
     def _begin(self, *, marked: bool, boxed: bool = False) -> bool:
         chained, self._chained = self._chained, None
@@ -177,6 +192,7 @@ class Tracebacks:
             current.frames.append(place)
             return True
         if found:
+            current.code_follows = text.startswith("File ")
             if len(current.frames) < MAX_FRAMES:
                 frame = Frame(file=found["file"], line=int(found["line"]), function=found["function"] or "<module>")
                 current.frames.append(frame)
@@ -185,6 +201,9 @@ class Tracebacks:
             self._half = text
             return True
         if not text or text[:1].isspace() or text[:1] in "│╰╭-^~" or text.lstrip()[:1] in "│╰╭":
+            return True
+        if current.code_follows and not _BARE_ERROR.match(text):
+            current.code_follows = False
             return True
         if found := (_ERROR if current.headed else _BARE_ERROR).match(text):
             current.type = found["type"].rpartition(".")[2]
