@@ -61,14 +61,27 @@ RULE = Rule(
             remedy="choose GPUs that can (`nvidia-smi topo -p2p r`), or set NCCL_P2P_DISABLE=1, which goes around it, slowly",
         ),
         ErrorPattern(
-            regex=r"NVLink SHARP|\bNVLS\b.{0,400}(?:CUDA error|[Ff]ail)",
+            regex=r"NVLink SHARP|\bNVLS\b.{0,400}(?:CUDA error|[Ff]ail)|transport/nvls\.cc:\d{1,6} NCCL WARN Cuda failure",
             sentence="NCCL could not set up NVLink SHARP (NVLS) memory{on}",
             remedy="look at the fabric manager (`systemctl status nvidia-fabricmanager`) and at memory that other "
             "processes hold; "
             "NCCL_NVLS_ENABLE=0 does without it",
         ),
         ErrorPattern(
-            regex=r"Message truncated|Mismatched collective detected",
+            regex=r"(?:Cuda failure|CUDA error)[^\n]{0,20}system not yet initialized",
+            sentence="CUDA cannot be used{on}: system not yet initialized",
+            remedy="start the fabric manager, without which GPUs on an NVSwitch cannot be used (`systemctl status "
+            "nvidia-fabricmanager`); its version must be that of the driver",
+        ),
+        ErrorPattern(
+            regex=r"NET/IB : [^\n]{0,60}peer (?P<addr>[\w.:%\[\]-]{1,60})<\d{1,9}> collective mismatch error, local size "
+            r"(?P<local>\d{1,18}) remote size (?P<remote>\d{1,18})",
+            sentence="a transfer of {local} bytes met one of {remote} bytes at its peer {addr}{on}",
+            remedy="the ranks are in different collectives, or the hosts differ in NCCL's version or in NCCL_ variables: "
+            "compare `ddpdoctor env` of this host and of its peer",
+        ),
+        ErrorPattern(
+            regex=r"Message truncated|Mismatched collective detected|collective mismatch error",
             sentence="a rank sent another amount than its peer expected{on}",
             remedy="the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of "
             "the hosts",
@@ -113,10 +126,15 @@ RULE = Rule(
             wrapper=True,
         ),
         ErrorPattern(
-            regex=r"ncclInternalError|NCCL (?:\w+ )?internal error|internal error - please report|NCCL [Ee]rror 3\b|NCCL "
-            r"error in:",
+            regex=r"ncclInternalError|NCCL (?:\w+ )?internal error|internal error - please report|NCCL [Ee]rror 3\b",
             sentence="NCCL failed inside itself{on}",
             remedy="compare NCCL's version on all hosts (`ddpdoctor env`)",
+            wrapper=True,
+        ),
+        ErrorPattern(
+            regex=r"NCCL error in:",
+            sentence="NCCL failed{on}, and the log does not show why",
+            remedy="give the whole line and those after it, which tell the reason; NCCL_DEBUG=WARN prints more above it",
             wrapper=True,
         ),
     ),

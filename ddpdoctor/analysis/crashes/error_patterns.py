@@ -36,7 +36,9 @@ _ECHOES = (
             r"Connection was likely closed\. Did the remote server shutdown or crash|successfully reached monitoredBarrier, but|"
             r"Connection closed by remote peer|(?:recvValue|sendBytes) failed|Failed to check the .should dump. flag|"
             r"Socket recv failed while polling|ncclUniqueId from .{0,400}Connection (?:reset|closed)|DistNetworkError: "
-            r"Connection (?:reset|closed)"
+            r"Connection (?:reset|closed)|"
+            # as C++ code of torch says it: a socket of Python raises an error with a type of its own
+            r"^RuntimeError: (?:Connection (?:reset|closed) by peer|Broken pipe)$"
         ),
     ),
     (
@@ -44,7 +46,8 @@ _ECHOES = (
         re.compile(
             r"Timed out waiting \d+ms for (?:recv|send) operation|Watchdog caught collective operation timeout|"
             r"collective operation timeout|Timeout\(ms\)=|wait timeout after \d+ms|timed out in monitoredBarrier|"
-            r"failed to pass monitoredBarrier|watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!"
+            r"failed to pass monitoredBarrier|watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!|"
+            r"dump signal (?:due to a collective timeout )?from\s+(?:another )?rank"
         ),
     ),
     (

@@ -25,6 +25,7 @@ _ON_THE_GPU = re.compile(
     r"(?:what\(\):|terminated with exception:) .{0,400}?(?P<type>(?:CUDA|HIP) error): (?P<message>.+)"
 )
 SHOWN_LINES = 20
+LINES_TO_LAST_ERROR = 3  # from NCCL's name of an error to what it quotes below `Last error:`
 NO_PLACE = "the log shows no line of the user's own code"
 NEVER = 1 << 60  # the order of an end that nobody saw
 
@@ -343,7 +344,7 @@ def _from_lines(log: JobLog, found: Sequence[Failure], table: ErrorTable, *, run
         if (
             match is not None
             and match.pattern not in known
-            and not (match.pattern.wrapper and match.code in outer)
+            and not (match.pattern.wrapper and (match.code in outer or _begins_an_echo(line, lines, found)))
             and not (running and _WARNING.match(line.text))
         ):
             by_code.setdefault(match.code, []).append((line, match))
@@ -363,6 +364,16 @@ def _from_lines(log: JobLog, found: Sequence[Failure], table: ErrorTable, *, run
     if lost is not None and not by_code and not found:
         kind = secondary_error(lost.text)
         yield Failure(rank=None, exit=RankExit(exit_code=None), error=None, text=lost.text, secondary_error=kind)
+
+
+def _begins_an_echo(line: FailureLine, lines: Sequence[FailureLine], found: Iterable[Failure]) -> bool:
+    """Whether the message that this line begins ends with words that show no more than a peer's end."""
+    if any(failure.secondary_error and failure.text.partition("\n")[0] in line.text for failure in found):
+        return True
+    if any(failure.secondary_error and line.text in failure.text for failure in found):
+        return True
+    after = (other for other in lines if 0 < other.number - line.number <= LINES_TO_LAST_ERROR)
+    return any(secondary_error(other.text) is SecondaryError.PEER_GONE for other in after)
 
 
 def _only_warns(lines: Sequence[tuple[FailureLine, KnownError]]) -> bool:
