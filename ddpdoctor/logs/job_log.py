@@ -20,7 +20,7 @@ from ddpdoctor.logs.failure_signs import (
     shows_health,
     time_of,
 )
-from ddpdoctor.logs.log_contents import LogContents, RankLines, possible_rank
+from ddpdoctor.logs.log_contents import Crash, LogContents, RankLines, possible_rank
 from ddpdoctor.logs.log_lines import LogLine, lines_of
 from ddpdoctor.logs.rank_ends import complete, is_passed_on, rank_exits
 
@@ -77,6 +77,8 @@ def _take(log: LogContents, line: LogLine) -> None:
         log.remarks.append(text.strip()[:MAX_LINE_CHARACTERS])
     if found := _ANNOUNCED.search(text):
         _announce(log, int(found[1]), int(found[2]))
+    if line.suspect and (number := launchers.crash_of(text)) is not None:
+        log.crashes.setdefault(possible_rank(line.rank), Crash(signal=number, line=log.lines))
     if line.rank is None and _of_launcher(log, text):
         return
     if found := _SPAWNED.match(text):

@@ -98,6 +98,12 @@ _SHELL_KILLED = re.compile(
     r"(?:line \d+: +|^\[\d+\]\+? +|^)(?:\d+ )?(Killed|Terminated|Segmentation fault|Aborted|Bus error)(?: +\(core "
     r"dumped\))?(?:  +\S|$)"
 )
+# what the handler of a signal writes in the process that dies of it: of UCX, of Open MPI, of MPICH, of Python
+_HANDLER = re.compile(
+    r"\bCaught signal (\d{1,2}) \(|^\[[\w.:-]{1,80}\] Signal: [\w ]{1,40} \((\d{1,2})\)|"
+    r"TERMINATED WITH THE EXIT STRING: [\w ]{1,40} \(signal (\d{1,2})\)|"
+    r"^Fatal Python error: (Segmentation fault|Bus error|Aborted)"
+)
 _CONTAINER_CODE = re.compile(r"(?:terminated with|exited with code|Exit Code:|exit code) +(137|139|134|143)\b")
 _NODES = re.compile(
     r"(?:--nnodes[= ]|\bnnodes[\"']?[:=] *[\"']?|max_nodes +: |num_nodes[=:] ?)(?:\d+:)?([2-9]|\d\d+)\b"
@@ -161,6 +167,15 @@ def _ends(text: str) -> Iterator[Event]:
         yield SomebodyEnded(code=_WORDS_OF_SIGNALS[found[1]])
     elif found := _CONTAINER_CODE.search(text):
         yield SomebodyEnded(code=128 - int(found[1]))
+
+
+def crash_of(text: str) -> int | None:
+    """The signal of which the process that writes this line dies, as the handler of the signal says."""
+    found = _HANDLER.search(text)
+    if found is None:
+        return None
+    number = found[1] or found[2] or found[3]
+    return int(number) if number else -_WORDS_OF_SIGNALS[found[4]]
 
 
 def rank_of_mpi(text: str) -> int | None:

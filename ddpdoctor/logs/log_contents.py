@@ -75,6 +75,16 @@ class RankLines:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A signal that a process reported before it died of it."""
+
+    signal: int
+    """The signal's number."""
+    line: int
+    """The number of the line, among all that were read, that reports it."""
+
+
 @dataclass(slots=True)
 class LogContents:
     """All that has been read so far."""
@@ -107,6 +117,8 @@ class LogContents:
     """Ends of local ranks."""
     ends: list[RankExit] = field(default_factory=list)
     """Ends of nobody knows whom."""
+    crashes: dict[int | None, Crash] = field(default_factory=dict)
+    """By rank, the signal that a handler in its process reported."""
     mpi_rank: int | None = None
     """The rank of mpirun's last `Process name:`."""
     failure_lines: list[FailureLine] = field(default_factory=list)

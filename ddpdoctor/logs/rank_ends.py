@@ -32,6 +32,7 @@ def complete(log: LogContents) -> list[RankError]:
     _take_over_the_table(log)
     _give_local_ranks_their_ends(log)
     _absent_from_the_table(log)
+    _end_those_that_crashed(log)
     handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
     _give_to_the_ranks_that_aborted(log)
@@ -90,6 +91,24 @@ def _absent_from_the_table(log: LogContents) -> None:
     for number in range(size):
         if number not in listed:
             log.of(number).code, log.of(number).host = 0, next(iter(hosts))
+
+
+def _end_those_that_crashed(log: LogContents) -> None:
+    """What a handler of signals reported is an end, where no launcher shows how ranks ended and nothing failed before it.
+
+    Processes that are torn down after another failure crash as well.
+    """
+    if _shows_an_end(log):
+        return
+    for number, crash in log.crashes.items():
+        others = [rank for other, rank in log.ranks.items() if other != number]
+        failed_before = any(rank.first_error is not None and rank.first_error < crash.line for rank in others)
+        if failed_before or not all(map(is_passed_on, log.of(number).tracebacks.errors)):
+            continue
+        if number is None:
+            log.ends.append(RankExit(exit_code=-crash.signal))
+        else:
+            log.of(number).code = -crash.signal
 
 
 def _shows_an_end(log: LogContents) -> bool:
