@@ -14,7 +14,7 @@ RULE = Rule(
     shown_by="connections to the master neither succeed nor are refused: `ddpdoctor net` on all nodes",
     remedy="check that the host is up and MASTER_ADDR is correct, that there is a route to it (`ip route get ADDR`), "
     "and that no firewall drops the port",
-    explains=("DDP205", "DDP401"),
+    explains=("DDP205", "DDP226", "DDP401"),
     errors=(
         ErrorPattern(
             regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to "
@@ -26,6 +26,11 @@ RULE = Rule(
         ErrorPattern(
             regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]{1,255}), "
             r"(?P<port>\d{1,18})\)",
+            sentence="{addr} port {port} did not answer within {after}{on}",
+        ),
+        ErrorPattern(
+            regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to "
+            r"(?P<addr>[\w.-]{1,255}|\[[\w:.%]{1,255}\]):(?P<port>\d{1,18})\b",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(

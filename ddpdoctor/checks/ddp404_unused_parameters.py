@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -36,6 +37,7 @@ RULE = Rule(
 )
 SHOWN = 8
 
+_WHOSE = re.compile(r"did not receive grad for rank (\d{1,9})\b")
 _NAMES = re.compile(r"Parameters which did not receive grad for rank \d+: (?P<names>[^\n]+)")
 _INDICES = re.compile(r"Parameter indices which did not receive grad for rank \d+: (?P<indices>[\d ]+)")
 
@@ -52,7 +54,7 @@ def check(
     """
     if failures is None and (gradients is None or activities is None):
         raise SkipCheck(f"no {noun_of(MissingGradients.__name__)} in the evidence, and no exit status of any rank")
-    found = failures.of("DDP404") if failures is not None else ()
+    found = [_named(failure) for failure in failures.of("DDP404")] if failures is not None else []
     if not found and gradients is not None and activities is not None:
         made = {entry.rank: entry.value.forwards or 0 for entry in steps or ()}
         yield from _by_gradients({entry.rank: entry.value for entry in gradients}, activities, made)
@@ -113,6 +115,12 @@ def _by_gradients(
         ],
         parameters={"+".join(map(str, ranks)): [*names] for names, ranks in by_parameters.items()},
     )
+
+
+def _named(failure: Failure) -> Failure:
+    """The failure with the rank that DDP's message names, where the log shows none beside it."""
+    told = _WHOSE.search(failure.text) if failure.rank is None else None
+    return replace(failure, rank=int(told[1])) if told is not None else failure
 
 
 def _parameters(words: str) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ def check(
         )
     elif watchdogs is not None and watchdogs.stood_still:
         yield _by_heartbeat_monitor(watchdogs.stood_still, by_log_alone=by_log_alone)
+    elif watchdogs is not None and watchdogs.told_of:
+        yield _by_hearsay(watchdogs.told_of, by_log_alone=by_log_alone)
 
 
 def _text(end: RankExit) -> str:
@@ -105,6 +107,15 @@ def _by_heartbeat_monitor(stuck: Sequence[int], *, by_log_alone: bool) -> Findin
         severity=Severity.WARN if by_log_alone else None,
         details=[_STOOD_STILL],
         stood_still=stuck,
+    )
+
+
+def _by_hearsay(ranks: Sequence[int], *, by_log_alone: bool) -> Finding:
+    return RULE.finding(
+        f"{group_ranks(ranks)} gave up waiting in a collective, as other ranks were told",
+        severity=Severity.WARN if by_log_alone else None,
+        remedy=f"give the log and the dump of {group_ranks(ranks)} as well, which name the collective; else {RULE.remedy}",
+        timed_out=ranks,
     )
 
 

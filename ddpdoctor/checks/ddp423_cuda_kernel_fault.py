@@ -18,7 +18,7 @@ RULE = Rule(
     explains=("DDP401", "DDP403", "DDP407", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(
-            regex=r"(?P<fault>illegal memory access|device-side assert|misaligned address|unspecified launch failure|"
+            regex=r"(?P<fault>illegal memory access|device-side assert(?!ions)|misaligned address|unspecified launch failure|"
             r"illegal instruction was encountered|invalid program counter|hardware stack error|CUDA_ERROR_ILLEGAL_ADDRESS|"
             r"CUDA_EXCEPTION_\d+)"
         ),

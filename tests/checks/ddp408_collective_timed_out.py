@@ -18,6 +18,9 @@ NCCL = (
     "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
     "Timeout(ms)=600000) ran for 600042 milliseconds before timing out."
 )
+TOLD_OF_RANK_5 = (
+    "Rank 0] Received a dump signal due to a collective timeout from  rank 5 and we will try our best to dump"
+)
 LATE = "[Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 5000 ms"
 TOLD_BY_RANK_0 = (
     "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
@@ -49,6 +52,12 @@ SICK = (
         says="ranks 0-1 gave up waiting in a collective after 1800 s",
         where=("rank 0 /job/train.py:61 train_step", "rank 1 /job/train.py:61 train_step"),
         measured={"timed_out": [0, 1], "timeout_seconds": 1800.0},
+        severity=Severity.WARN,
+    ),
+    Sick(  # of the rank that gave up nothing is left
+        evidence=ranks(RankExit(exit_code=None, tail=(TOLD_OF_RANK_5,))),
+        says="rank 5 gave up waiting in a collective, as other ranks were told",
+        measured={"timed_out": [5]},
         severity=Severity.WARN,
     ),
     Sick(

@@ -28,6 +28,8 @@ _GROUP = re.compile(
 )
 # the monitor of the watchdogs, before it ends its process; the second until torch 2.4
 _STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")
+# what other ranks hear of it over the store
+_TOLD_OF = re.compile(r"Received a dump signal due to a collective timeout from\s+rank (\d{1,9})\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +59,18 @@ class Watchdogs:
     gave_up: Mapping[int, GaveUp]
     silent: tuple[int, ...]
     stood_still: tuple[int, ...] = ()
+    told_of: tuple[int, ...] = ()
+    """The ranks that gave up, as others have heard, and that say nothing themselves."""
 
     @property
     def together(self) -> bool:
         """Whether several ranks of one group gave up in one and the same call, and nobody in another or without a word."""
         calls = {(one.group, one.op, one.seq) for one in self.gave_up.values()}
-        return len(calls) == 1 < len(self.gave_up) and (None not in next(iter(calls))) and not self.silent
+        return (
+            len(calls) == 1 < len(self.gave_up)
+            and (None not in next(iter(calls)))
+            and not (self.silent or self.told_of)
+        )
 
     def sentences(self) -> Iterator[str]:
         """`ranks 0-2 in all_reduce #41`, one line for all ranks that gave up in the same call, the most ranks first."""
@@ -114,12 +122,14 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
     numbered = {entry.rank: only for entry in exits if entry.rank not in found and (only := _number(entry.value.tail))}
     found |= {rank: call for rank, only in numbered.items() if (call := _named_by_others(only, found)) is not None}
     still = tuple(entry.rank for entry in exits if any(map(_STOOD_STILL.search, entry.value.tail)))
-    if not found and not still:
+    told_of = {int(rank) for entry in exits for line in entry.value.tail for rank in _TOLD_OF.findall(line)}
+    told_of -= {*found, *numbered, *still}
+    if not found and not still and not told_of:
         raise SkipCheck("no watchdog of NCCL gave up")
     # where there is a rank 3 there is a rank 0
     ranks = {*range(max(found, default=0)), *(entry.rank for entry in exits)}
-    silent = tuple(sorted(ranks - {*found, *numbered, *still}))
-    return Watchdogs(gave_up=found, silent=silent, stood_still=still)
+    silent = tuple(sorted(ranks - {*found, *numbered, *still, *told_of}))
+    return Watchdogs(gave_up=found, silent=silent, stood_still=still, told_of=tuple(sorted(told_of)))
 
 
 def _gave_up(lines: Sequence[str]) -> GaveUp | None:
