@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
-from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, signatures_of
+from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, first_side, signatures_of
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
@@ -64,7 +64,8 @@ def _by_stacks(found: StackDesync) -> Finding:
 
 
 def _by_words(failures: Failures) -> Iterator[Finding]:
-    told = signatures_of(failures.of(RULE.code))
+    found = failures.of(RULE.code)
+    told = signatures_of(found)
     if told is not None:
         tied = tie_note(tied=told.sides.tied)
         yield RULE.finding(
@@ -72,6 +73,15 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
             ranks=told.sides.minority,
             where=told.where,
             operations={group_ranks([rank]): told.made[rank].op for rank in sorted(told.made)},
+        )
+    elif (side := next((side for failure in found if (side := first_side(failure.text))), None)) is not None:
+        rank, one = side
+        yield RULE.finding(
+            f"PyTorch refused a collective in which ranks differ: rank {rank} was about to call {one.name}, and the log does not "
+            "show the other side",
+            where=[where for failure in found for where in failure.where("refused here")],
+            remedy="give the whole message, which goes on with what the other rank was about to call",
+            operations={group_ranks([rank]): one.op},
         )
 
 

@@ -25,7 +25,7 @@ from ddpdoctor.logs.log_lines import LogLine, lines_of
 from ddpdoctor.logs.rank_ends import complete, is_passed_on, rank_exits
 
 MAX_SAID = 60
-MAX_LINE_CHARACTERS = 500
+MAX_LINE_CHARACTERS = 1000  # the comparison of two collectives by TORCH_DISTRIBUTED_DEBUG=DETAIL has up to 900
 MAX_FAILURE_LINES = 400
 MAX_PER_FORM = 3
 LINES_OF_A_START = 100  # between the first and the last announcement of a rank at one start

@@ -53,6 +53,8 @@ _RANK_OF_WATCHDOG = re.compile(
 )  # until torch 2.1
 _TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )|(?<=\])(?=(?:slurmstepd|srun): )")
 _MPI = re.compile(r"^\[\d+,(\d+)\](?:<std(?:out|err)>)?: ?")
+# `[rank=3] || `, `4f2a90cc [rank=3] || `: of a platform that collects the containers of a job
+_RANK_OF_CONTAINER = re.compile(r"^(?:[0-9a-f]{6,64} )?\[rank=(\d{1,9})\] (?:\|\| )?")
 _SLURM = re.compile(r"^ *(\d+): ?")
 _PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")
 _PATH_OF_RANK = re.compile(r"(?:^|[^a-z])rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
@@ -168,6 +170,8 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
     text = _without_label(text, file.seen)
     if found := _MPI.match(text):
         rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
+    if found := _RANK_OF_CONTAINER.match(text):
+        collected, rank, text = True, int(found[1]) if rank is None else rank, text[found.end() :]
     if found := _TEE.match(text):
         teed, text = int(found[1]), text[found.end() :]
         rank = file.seen.rank_of(teed) if rank is None else rank

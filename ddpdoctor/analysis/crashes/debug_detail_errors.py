@@ -83,9 +83,18 @@ def signatures_of(failures: Iterable[Failure]) -> Signatures | None:
 
 
 def differ_in_operation(text: str) -> bool:
-    """Whether the two collectives in this message are different operations, or different calls of one sequence."""
+    """Whether the two collectives in this message are different operations, or different calls of one sequence.
+
+    A message that is cut off behind the first one does not tell, and counts as well.
+    """
     made = [(match["op"], match["seq"]) for match in _RUNNING.finditer(text)]
-    return len({*made}) > 1
+    return len(made) == 1 or len({*made}) > 1
+
+
+def first_side(text: str) -> tuple[int, Signature] | None:
+    """The rank that is named first, and what it was about to do; None where the message is cut off before that."""
+    match = _RUNNING.search(text)
+    return (int(match["rank"]), _signature(match)) if match is not None else None
 
 
 def recorders_name(op_type: str) -> str:
