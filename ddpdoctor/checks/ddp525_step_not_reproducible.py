@@ -31,6 +31,10 @@ UNCOUNTED = (
     "first look for code that writes these tensors on these ranks only and is not counted by PyTorch (`.data`, NumPy, a C++ "
     "extension), also between two backwards; "
 )
+MEANWHILE = (
+    "if the line shown writes this element itself (through `.data`, NumPy or a C++ extension), run it on all ranks (DDP509); "
+    "if it does not, "
+)
 LOADED = (
     "compare the checkpoint files that these ranks and the others read (`sha256sum`): if they differ, copy the good file again; "
     "if they are equal, "
@@ -52,20 +56,28 @@ def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[F
             + tie_note(tied=found.tied and found.at is not Corrupted.NONDETERMINISTIC),
             tensors=found.tensors,
             cause=found.at.value,
-            note="loads them"
-            if found.loaded
-            else "the first forward after it"
-            if found.at in {Corrupted.MEMORY, Corrupted.BUFFER, Corrupted.UNSEEN} and not found.after_forward
-            else "the optimizer step",
+            note=_note(found),
             remedy=_remedy(found),
             numbers={"bits": list(found.bits), **_repetition(found)},
         )
+
+
+def _note(found: StepNotReproducible) -> str:
+    """What the line shown is."""
+    if found.meanwhile:
+        return "ran while it changed"
+    if found.loaded:
+        return "loads them"
+    before_forward = found.at in {Corrupted.MEMORY, Corrupted.BUFFER, Corrupted.UNSEEN} and not found.after_forward
+    return "the first forward after it" if before_forward else "the optimizer step"
 
 
 def _remedy(found: StepNotReproducible) -> str | None:
     """None for that of the rule: the step was made again, from weights that were equal right before it."""
     if found.at is Corrupted.NONDETERMINISTIC:
         return NONDETERMINISTIC
+    if found.meanwhile:
+        return f"{MEANWHILE}{RULE.remedy}"
     if found.loaded:
         return f"{LOADED}{RULE.remedy}"
     return UNCOUNTED + "if there is none, " + RULE.remedy if found.repeated is None else None

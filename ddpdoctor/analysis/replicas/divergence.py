@@ -378,6 +378,8 @@ class StepNotReproducible(Diverged):
     """Whether all ranks had just loaded the weights or the state; `lines` are then where."""
     after_forward: bool = False
     """With `MEMORY`, whether it happened between a forward and the optimizer step, and not before the forward."""
+    meanwhile: bool = False
+    """With `MEMORY` or `UNSEEN`, whether `lines` are those that ran while it changed, on these ranks only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import Vote, vote
@@ -87,11 +87,11 @@ def who_wrote_given(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[s
 def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[str]) -> bool:
     """Whether the weights `names`, which differ when the optimizer gets them, may differ by a fault of the hardware.
 
-    That is one element of one parameter that not all ranks have changed, where all have looked at it, no line is known that wrote
-    it, and PyTorch counts as many writes on all ranks.
+    That is one element of one parameter that not all ranks have changed, where all have looked at it, and PyTorch counts as many
+    writes on all ranks. Where a line ran meanwhile, it is a single bit.
     """
-    found = _integrity(seen)
-    if found is None or _is_code(seen, who_wrote_given(seen, tracks, names)[0]):
+    writers, _ = who_wrote_given(seen, tracks, names)
+    if _integrity(seen) is None or _written_unequally(seen) or len(writers) == len(seen):
         return False
     parities = {rank: one.integrity.given_parities.get(names[0]) for rank, one in seen.items() if one.integrity}
     known = [one for one in parities.values() if one is not None]
@@ -99,7 +99,10 @@ def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[s
         return False
     width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
     shape = _shape(seen, tracks, names[0])
-    return all(_by_hardware(one ^ known[0], width, shape) for one in known if one != known[0])
+    masks = [one ^ known[0] for one in known if one != known[0]]
+    if own_lines(seen, "given weights", writers) and not _single_bits(masks):
+        return False
+    return all(_by_hardware(mask, width, shape) for mask in masks)
 
 
 def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
@@ -132,11 +135,6 @@ def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track
 def _written_unequally(seen: ByRank) -> bool:
     """Whether operations wrote the weights more often on some ranks, from the forward to the end of the step."""
     return len({one.integrity.end - one.integrity.begin for one in seen.values() if one.integrity is not None}) > 1
-
-
-def _is_code(seen: ByRank, writers: Sequence[int]) -> bool:
-    """Whether code is known that changed weights of these ranks between the forward and the step."""
-    return _written_unequally(seen) or len(writers) == len(seen) or bool(own_lines(seen, "given weights", writers))
 
 
 def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDifferently]:
@@ -216,7 +214,8 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     """One element of one parameter differs before the step, and as many operations have written the weights on all ranks.
 
     Where all ranks have changed it since the step before, and operations have written weights, these made the change: an
-    initialisation from the rank's own data. After a load it is what a rank has read.
+    initialisation from the rank's own data. After a load it is what a rank has read. Where a line ran meanwhile on these ranks
+    only, it made the change, unless that is a single bit.
     """
     now, then = _integrity(seen), _integrity(before)
     assert now is not None
@@ -242,13 +241,16 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     bits = BITS.get(_dtype(tracks, name), WORD_BITS)
     if not masks or not all(_by_hardware(mask, bits, _shape(seen, tracks, name)) for mask in masks.values()):
         return None
-    if own_lines(seen, "weights", culprits) or (not own and all(one.writes.get("weights") for one in seen.values())):
+    meanwhile = own_lines(seen, "weights", culprits)
+    if meanwhile and not _single_bits(masks.values()):
+        return None
+    if not meanwhile and not own and all(one.writes.get("weights") for one in seen.values()):
         return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
         at=Corrupted.MEMORY if follows else Corrupted.UNSEEN, bits=bits_of(next(iter(masks.values())), bits),
         equal_at=max(one.step for one in before.values()), devices=_devices(tracks, culprits),
-        lines=lines_at(seen, "load" if loaded else "forward"), loaded=loaded,
+        lines=meanwhile or lines_at(seen, "load" if loaded else "forward"), meanwhile=bool(meanwhile), loaded=loaded,
     )  # fmt: skip
 
 
@@ -259,10 +261,11 @@ def _in_given(seen: ByRank, before: ByRank, tracks: Mapping[int, Track], names: 
     parities = {rank: one.integrity.given_parities.get(name, 0) for rank, one in seen.items() if one.integrity}
     width = BITS.get(_dtype(tracks, name), WORD_BITS)
     mask = next(parities[side[0]] ^ parities[decided.sides[0][0]] for side in decided.sides[1:])
+    meanwhile = own_lines(seen, "given weights", writers)
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=writers, tensors=(name,), at=Corrupted.MEMORY, after_forward=True,
         bits=bits_of(mask, width), equal_at=max(one.step for one in before.values()), devices=_devices(tracks, writers),
-        lines=lines_at(seen),
+        lines=meanwhile or lines_at(seen), meanwhile=bool(meanwhile),
     )  # fmt: skip
 
 
@@ -448,6 +451,11 @@ def _by_hardware(mask: int, bits: int, shape: Sequence[int]) -> bool:
     """Whether the bits that differ are as few as a fault changes: those of one element, a single one in a small tensor."""
     few = math.prod(shape) < LEAST_ELEMENTS
     return in_one_element(mask, bits) and not (few and mask & (mask - 1))
+
+
+def _single_bits(masks: Iterable[int]) -> bool:
+    """Whether each is one bit: code that writes an element hardly ever changes one bit of it, and bad memory does."""
+    return all(mask and not mask & (mask - 1) for mask in masks)
 
 
 def in_one_element(mask: int, bits: int) -> bool:

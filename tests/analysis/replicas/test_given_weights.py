@@ -11,6 +11,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import StepSeen
+from ddpdoctor.model import Report
 from tests.analysis.replicas.test_hardware_errors import all_with, headline, healthy, step
 
 SAME = {"w": "a0", "v": "same"}
@@ -81,15 +82,32 @@ def test_one_element_that_differs_before_the_step_may_be_the_hardware() -> None:
 
 LINE = Frame(file="train.py", line=7, function="main")
 ONE_ELEMENT = {"given": {"w": "other", "v": "same"}, "given_parities": {"w": 7 ^ 1 << 20, "v": 1}}
+SOME_BITS = {"w": 7 ^ 0b1011 << 20, "v": 1}
 
 
 @pytest.mark.parametrize("nproc", [2, 3])
 def test_one_element_that_a_line_is_known_to_have_written_is_code(nproc: int) -> None:
     """`weight.data[3, 5] += 0.5` on rank 1, in a step in which lines are looked for."""
-    first, second = second_step("bad", 7 ^ 1 << 20, **ONE_ELEMENT)
+    first, second = second_step("bad", 7 ^ 0b1011 << 20, given=ONE_ELEMENT["given"], given_parities=SOME_BITS)
     sick = [first, replace(second, writes={"given weights": (LINE,)})]
     finding = diagnose(all_with(sick, second_step("a1", given=SAME, given_parities=WORDS), nproc=nproc)).findings[0]
     assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP509", (1,), 7)
+
+
+@pytest.mark.parametrize("nproc", [2, 3])
+def test_one_bit_that_changed_while_a_line_ran_is_no_code(nproc: int) -> None:
+    first, second = second_step("bad", 7 ^ 1 << 20, **ONE_ELEMENT)
+    sick = [first, replace(second, writes={"given weights": (LINE,)})]
+    others = second_step("a1", given=SAME, given_parities=WORDS)
+    assert_one_bit_by_itself(diagnose(all_with(sick, others, nproc=nproc)))
+
+
+def assert_one_bit_by_itself(report: Report) -> None:
+    """DDP525 shows the line, and says what it means if the line writes the element."""
+    finding = report.findings[0]
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP525", (1,), 7)
+    assert finding.where[0].note == "ran while it changed"
+    assert finding.remedy.startswith("if the line shown writes this element itself")
 
 
 def test_one_element_that_pytorch_counted_on_one_rank_only_is_code() -> None:
@@ -106,10 +124,16 @@ def test_one_element_that_every_rank_writes_from_its_own_data_is_code() -> None:
 
 
 def test_one_element_that_a_line_wrote_before_the_forward_is_code() -> None:
-    moved = {"before": {"w": 7 ^ 1 << 35, "v": 1}, "after": {"w": 7 ^ 1 << 35, "v": 1}}
+    moved = {"before": {"w": 7 ^ 0b101 << 35, "v": 1}, "after": {"w": 7 ^ 0b101 << 35, "v": 1}}
     sick = [*healthy()[:1], step(1, "bad", "bad", integrity=moved, writes={"weights": (LINE,)})]
     finding = diagnose(all_with(sick, healthy()[:2])).findings[0]
     assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP509", (1,), 7)
+
+
+def test_one_bit_that_changed_while_a_line_before_the_forward_ran_is_no_code() -> None:
+    moved = {"before": {"w": 7 ^ 1 << 35, "v": 1}, "after": {"w": 7 ^ 1 << 35, "v": 1}}
+    sick = [*healthy()[:1], step(1, "bad", "bad", integrity=moved, writes={"weights": (LINE,)})]
+    assert_one_bit_by_itself(diagnose(all_with(sick, healthy()[:2])))
 
 
 def test_weights_that_differ_on_every_rank_are_no_fault_of_a_step_whose_weights_nobody_looked_at() -> None:
