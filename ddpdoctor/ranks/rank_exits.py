@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode
@@ -106,13 +106,15 @@ def _as_asked(end: _End, asked: Received) -> bool:
 
 def _first_failure(ranks: Sequence[RankProcess], ended: Mapping[int, ExitCode]) -> float | None:
     """When a launcher of these ranks first collected a failure: of one of them, or of a rank that has no agent in it."""
-    launchers = {ended[agent.pid].parent for agent in ranks if agent.pid in ended}
     current = {agent.pid for agent in ranks}
     earlier = {int(ring.stem) for agent in ranks[:1] for ring in agent.directory.glob("*.ring")} - current
-    return min(
-        (one.at for one in ended.values() if one.code and one.parent in launchers and one.pid not in earlier),
-        default=None,
-    )
+    return min((one.at for one in failures_in_launch(ranks, ended) if one.pid not in earlier), default=None)
+
+
+def failures_in_launch(ranks: Sequence[RankProcess], ended: Mapping[int, ExitCode]) -> Iterator[ExitCode]:
+    """The failures that a launcher of these ranks has collected, of earlier attempts too."""
+    launchers = {ended[agent.pid].parent for agent in ranks if agent.pid in ended}
+    return (one for one in ended.values() if one.code and one.parent in launchers)
 
 
 def _end(agent: RankProcess, ended: Mapping[int, ExitCode], main: tuple[int, int | None]) -> _End | None:
@@ -177,6 +179,17 @@ def with_log(
     return both, replace(
         whole, errors=tuple(error for error in whole.errors if _type_and_message(error) not in known_words)
     )
+
+
+def without_handled_errors(exits: Mapping[int, RankExit], log: JobLog) -> JobLog:
+    """The log of a job whose launcher ended with exit code 0 and collected no failure, without the errors that ended no rank.
+
+    Where every rank ended with exit code 0, too, these are all of them: the program handled and printed them. Where no rank is
+    known, the log may show one that ended before it joined.
+    """
+    if not exits or any(ending.exit_code != 0 for ending in exits.values()):
+        return log
+    return replace(log, errors=(), cut=(), failure_lines=(), handled=(*log.handled, *log.errors))
 
 
 def _type_and_message(error: RankError) -> tuple[str, str]:

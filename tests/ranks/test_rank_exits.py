@@ -11,10 +11,11 @@ from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure
 from ddpdoctor.analysis.crashes.end_request import without_secondary_error
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import EndRequest, RankError, RankExit
 from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.ranks.agent_files import RankProcess
-from ddpdoctor.ranks.rank_exits import asked_to_end, exits_of, with_log
+from ddpdoctor.ranks.rank_exits import asked_to_end, exits_of, failures_in_launch, with_log, without_handled_errors
 
 TORCHRUN = 50
 FIRST_PID = 100
@@ -156,3 +157,24 @@ def test_of_a_rank_that_ended_before_it_joined_the_log_alone_tells() -> None:
     exits, _ = with_log({}, log, joined={0})
 
     assert exits == {1: raised}
+
+
+def test_errors_that_a_job_printed_which_ended_well_are_handled_ones() -> None:
+    """And where a rank failed, or no rank is known, they may be why."""
+    error = RankError(type="ValueError", message="bad sample")
+    log = JobLog(files=("job.log",), lines=9, errors=(error,))
+    well, failed, unknown = (RankExit(exit_code=code) for code in (0, 1, None))
+
+    kept = without_handled_errors({0: well, 1: well}, log)
+    assert (kept.errors, kept.handled) == ((), (error,))
+    assert without_handled_errors({0: well, 1: failed}, log) is log
+    assert without_handled_errors({0: well, 1: unknown}, log) is log
+    assert without_handled_errors({}, log) is log
+
+
+def test_a_failure_of_an_earlier_attempt_is_one_of_the_launch(tmp_path: Path) -> None:
+    """And one of a helper below a rank is none."""
+    before, now = rank(tmp_path, 0), rank(tmp_path, 1)
+    well, helper = collected((now.pid, 0, 20.0)), collected((900, 1, 11.0), parent=now.pid)
+    assert [*failures_in_launch([now], well | helper)] == []
+    assert [one.pid for one in failures_in_launch([now], well | collected((before.pid, 1, 11.0)))] == [before.pid]

@@ -41,8 +41,10 @@ from ddpdoctor.ranks.processor_time import ProcessorTimes
 from ddpdoctor.ranks.rank_exits import (
     asked_to_end,
     exits_of,
+    failures_in_launch,
     with_log,
     with_users_faulthandler,
+    without_handled_errors,
 )
 from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.target import Target, targets_of
@@ -201,6 +203,8 @@ class JobEvidence:
         if code is not None:
             with contextlib.suppress(OSError):
                 exits, log = with_log(exits, read_logs(self.job.stderr_files()), {agent.rank for agent in ranks})
+                if log is not None and code == 0 and not any(failures_in_launch(ranks, ended)):
+                    log = without_handled_errors(exits, log)
                 said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
                 exits = with_users_faulthandler(exits, said)
         request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None
