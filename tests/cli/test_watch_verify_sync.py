@@ -184,7 +184,7 @@ def test_a_job_is_ended_where_buffers_or_an_average_of_the_weights_part(what: st
     assert f"FAIL {found}" in ended.stderr.rpartition("ended by --on-divergence stop")[2], ended.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(260)
 def test_buffers_that_each_rank_updates_on_its_own_end_no_job(tmp_path: Path) -> None:
     options = ("--verify-sync=5", "--on-divergence", "stop")

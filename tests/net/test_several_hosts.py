@@ -180,7 +180,7 @@ def test_two_nodes_with_one_node_rank(hosts: Hosts) -> None:
     assert sorted(finding["hosts"]) == ["node1", "node2"]
 
 
-@LONGER
+@RARE
 def test_a_probe_that_was_started_twice_on_one_host(hosts: Hosts) -> None:
     """The hosts after it have started, too, but reach node 0 only once both of its probes have: then they are expected."""
     later = range(2, hosts.count)
@@ -196,7 +196,7 @@ def test_a_probe_that_was_started_twice_on_one_host(hosts: Hosts) -> None:
     assert said[0].report["measured"]["links"]["missing"] == []
 
 
-@LONGER
+@RARE
 def test_an_interface_variable_in_the_syntax_of_nccl(hosts: Hosts) -> None:
     said = hosts.net(env={1: {"GLOO_SOCKET_IFNAME": "^lo"}})
     assert culprits(said[0]) == {"DDP211": [1]}, said[0].stdout
@@ -285,7 +285,7 @@ def test_a_link_that_goes_down_in_the_middle(hosts: Hosts) -> None:
     assert (said[0].code, said[2].code) == (1, 3)
 
 
-@LONGER
+@RARE
 def test_a_probe_that_is_killed_in_the_middle(hosts: Hosts) -> None:
     said = hosts.net_while(lambda: [os.kill(pid, signal.SIGKILL) for pid in hosts.pids(2)], on=2, deadline=60)
     assert culprits(said[0]) == {"DDP214": [2]}, said[0].stdout
