@@ -48,9 +48,7 @@ OF_A_LOCK = (
     "lock cannot reach it"
 )
 OF_A_DUMP = "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs"
-AT_WORK_SECONDS = (
-    30.0  # a rank that loads data, evaluates or saves a checkpoint alone keeps its peers waiting for as long
-)
+AT_WORK_SECONDS = 30.0  # loading data, an evaluation or a checkpoint on one rank keeps its peers waiting for as long
 OF_A_YOUNG_DUMP = (
     "nothing, if this rank loads data, evaluates or saves a checkpoint here: dump again in a minute, and see whether it is still "
     "the same call"

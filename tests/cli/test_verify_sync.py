@@ -98,20 +98,7 @@ EXACT = [
 
 FIRST = {row[0]: row for row in reversed(EXACT)}
 """One row of each code."""
-IN_CI = {
-    "DDP501",
-    "DDP503",
-    "DDP507",
-    "DDP508",
-    "DDP510",
-    "DDP511",
-    "DDP514",
-    "DDP518",
-    "DDP520",
-    "DDP525",
-    "DDP526",
-    "DDP528",
-}
+IN_CI = {f"DDP{number}" for number in (501, 503, 507, 508, 510, 511, 514, 518, 520, 525, 526, 528)}
 """The codes of whose rows `make slow` runs the first: a row starts three to five processes with torch. DDP504, DDP505, DDP506 and
 DDP509 have other tests here."""
 

@@ -23,8 +23,8 @@ def by_a_call_of_some(
 ) -> StackDesync | None:
     """The ranks that make the only such call, or those that do not where these are fewer, and the others.
 
-    None where a rank of one side waits beside one of the other, where there are several calls, or where a test does not tell
-    which ranks pass.
+    None where ranks of both sides wait at the same place, where there are several calls, or where a test does not tell which
+    ranks pass.
     """
     asked = [*rank_requests(code, "collective")]
     if len(asked) != 1:

@@ -356,7 +356,7 @@ class ProgramComparison:
         return self._by_pattern(called)
 
     def _by_pattern(self, called: Mapping[int, V]) -> Deviation | None:
-        """The one of two sides that left out what had always followed before, on both."""
+        """The side that left out a call which had always followed on both sides before."""
         sides = {side: rank for rank, side in called.items()}
         if len(sides) != 2:
             return None

@@ -169,7 +169,7 @@ class _Observed:
     stacks: Stacks | None
     process: ProcessState | None
     open_call: str | None
-    """The call that its recorder shows outstanding; None for a rank that others wait for."""
+    """The call that its recorder shows outstanding; None where others wait for this rank."""
     recorded: bool
     """Whether there is a recorder of it."""
     joined: bool
