@@ -20,17 +20,20 @@ LAST, BEST = "last.pt", "best.pt"
 
 @dataclass(slots=True, kw_only=True)
 class Position:
-    """How far the job is: `step` steps of epoch `epoch` are done, `total` steps in all.
-
-    `best` holds a score, the lower the better, and the epoch of each checkpoint that is kept as one of the best, in order.
-    """
+    """How far the job is."""
 
     epoch: int = 0
+    """The epoch that is being trained, 0 for the first."""
     step: int = 0
+    """How many of its steps are done."""
     total: int = 0
+    """How many steps are done in all epochs."""
     best_loss: float = float("inf")
+    """The lowest test loss so far, infinite before the first test."""
     best_epoch: int = 0
+    """The epoch of `best_loss`."""
     best: list[tuple[float, int]] = field(default_factory=list)
+    """Score, the lower the better, and epoch of each checkpoint that is kept as one of the best, in order."""
 
     def rank(self, score: float, most: int) -> list[int] | None:
         """Take the current epoch among the `most` best; returns the epochs that it displaces, or None where it is not one.

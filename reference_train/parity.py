@@ -44,9 +44,13 @@ class Way:
     """One way of training that must not depend on the number of ranks."""
 
     name: str
+    """What reports call it."""
     dtype: str = "float64"
+    """Of weights and images: a key of `recipe.DTYPES`."""
     accumulate: int = 1
+    """Backward passes per optimizer step."""
     clip_grad: float | None = None
+    """The most that the norm of all gradients may be; None to leave it."""
 
 
 PLAIN = Way(name="plain")
@@ -56,17 +60,18 @@ SINGLE = Way(name="float32", dtype="float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a run did: the loss of each step, the gradients of the watched steps, the weights at its end.
-
-    Those of N ranks have a row for each rank. One process adds, for each watched step, the gradient of the mean over each
-    rank's share alone, and how many samples that has.
-    """
+    """What a run did. Tensors of N ranks have a row for each rank, those of one process have none."""
 
     losses: list[float]
+    """The mean loss over the global batch of each step."""
     gradients: dict[int, Tensor]
+    """The gradients of the watched steps, by step, all parameters in one vector."""
     weights: Tensor
+    """All parameters at the end, in one vector."""
     of_shares: dict[int, Tensor]
+    """One process alone: for each watched step the gradient of the mean over each rank's share, one per row."""
     counts: dict[int, list[int]]
+    """One process alone: for each watched step how many samples each rank's share has."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,17 +17,20 @@ PADDING = 4  # pixels by which a CIFAR image may be shifted, as everywhere since
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictures:
-    """Images of bytes of shape (n, channels, height, width) with labels, and what normalises them.
-
-    `name` says what they are: `digits`, `mnist`, `the files in DIR`, `cifar10`, `cifar10 (12,000 of it)`, `generated mnist`.
-    """
+    """Images of bytes with labels, and what normalises them."""
 
     name: str
+    """`digits`, `mnist`, `the files in DIR`, `cifar10`, `cifar10 (12,000 of it)`, `generated mnist`."""
     training: TensorDataset
+    """uint8 images of shape (n, channels, height, width), or (n, height, width) where they are grey, and labels."""
     test: TensorDataset
+    """As `training`."""
     mean: tuple[float, ...]
+    """The mean of each channel over the data set, where white is 1."""
     deviation: tuple[float, ...]
+    """The standard deviation of each channel, where white is 1."""
     shifts: bool
+    """Whether training images are shifted and mirrored at random."""
 
     @property
     def channels(self) -> int:

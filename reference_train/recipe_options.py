@@ -33,44 +33,80 @@ class BadOption(Exception):  # noqa: N818 - it is the user's mistake, not an err
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the job is asked to do. `batch_size` counts samples per step over all ranks; see `parse` for the rest."""
+    """What the job is asked to do; `parse` has the defaults."""
 
     dataset: str
+    """`mnist` or `cifar10`."""
     data_dir: Path | None
+    """The folder of the data set's files; None for the embedded digits, or for generated images instead of CIFAR-10."""
     download: bool
+    """Whether the files are fetched into `data_dir` before the training."""
     generated: bool
+    """Whether the images are made up, in the shape of the data set's."""
     model: str
+    """`digitnet`, `resnet9` or `resnet18`."""
     norm: str
+    """The normalisation layers of a ResNet: `batch`, `group` or `sync`."""
     epochs: int
+    """How many passes over the training set the job makes at most."""
     max_steps: int | None
+    """The optimizer step after which the job ends; None where only epochs count."""
     batch_size: int
+    """Samples per step over all ranks; rounded down to a multiple of the ranks."""
     batch_per_rank: int | None
+    """Samples per step and rank instead of `batch_size`; None where that one counts."""
     accumulate: int
+    """Backward passes per optimizer step."""
     uneven: str
+    """What is done where ranks do not divide the samples: `pad`, `weigh` or `join`."""
     lr: float | None
+    """The peak learning rate at this batch size; None for the model's own, which grows with the batch."""
     warmup_epochs: float
+    """Over how many epochs the learning rate rises to its peak."""
     weight_decay: float
+    """The optimizer's weight decay, 0 for none."""
     clip_grad: float | None
+    """The most that the norm of all gradients may be; None to leave it."""
     amp: str
+    """The dtype of autocast: `bf16`, `fp16`, or `none`."""
     dtype: str
+    """The dtype of the weights: `float32` or `float64`."""
     hook: str
+    """DDP's communication hook: `fp16`, `bf16`, `powersgd`, or `none`."""
     static_graph: bool
+    """Given to DDP under this name."""
     bucket_view: bool
+    """Given to DDP as `gradient_as_bucket_view`."""
     bucket_mb: float
+    """Given to DDP as `bucket_cap_mb`, in MiB."""
     find_unused: bool
+    """Given to DDP as `find_unused_parameters`."""
     workers: int
+    """Processes of each rank's data loader; 0 loads in the rank itself."""
     patience: int | None
+    """Epochs without a lower test loss after which the job stops; None to train to the end."""
     keep_best: int
+    """How many of the best checkpoints are kept besides the last."""
     best_by: str
+    """What makes an epoch the best on the test set: `loss` or `accuracy`."""
     checkpoint_dir: Path | None
+    """The folder of the checkpoints; None to write none."""
     checkpoint_every: int
+    """Optimizer steps between checkpoints within an epoch; 0 for one at the end of each epoch only."""
     resume: bool
+    """Whether the job goes on from the last checkpoint, where there is one."""
     seed: int
+    """Initial weights, the order of samples and augmentation follow from it."""
     backend: str | None
+    """`gloo` or `nccl`; None for nccl where there are GPUs, else gloo."""
     json_lines: Path | None
+    """The file that records are appended to, one JSON object per line; None for none."""
     tensorboard: Path | None
+    """The folder for TensorBoard's event files; None for none."""
     plot: Path | None
+    """The picture of loss and accuracy that is written at the end, .png or .svg; None for none."""
     mistake: str | None
+    """One of `MISTAKES` that the job makes on purpose; None for a right job."""
 
     def checked(self, world_size: int) -> Options:
         """These options, if `world_size` ranks can follow them.

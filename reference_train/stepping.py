@@ -19,18 +19,28 @@ AMP = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stepper:
-    """Makes steps. `mistake`, one of recipe_options.MISTAKES, makes them wrong on purpose."""
+    """Makes optimizer steps."""
 
     model: DistributedDataParallel
+    """The model under DDP."""
     optimizer: torch.optim.Optimizer
+    """Over the parameters of `model`."""
     schedule: torch.optim.lr_scheduler.LRScheduler
+    """Sets the learning rate; it moves on after every optimizer step."""
     scaler: torch.amp.GradScaler
+    """The loss scaler, enabled for `amp="fp16"` only."""
     device: torch.device
+    """Where the model and the batches are."""
     amp: str
+    """The dtype of autocast: `bf16`, `fp16`, or `none`."""
     accumulate: int
+    """Backward passes per step; gradients are reduced in the last one."""
     clip_grad: float | None
+    """The most that the norm of all gradients may be; None to leave it."""
     phases: Phases
+    """Measures the seconds of forward, backward and optimizer."""
     mistake: str | None = None
+    """One of `recipe_options.MISTAKES` that makes the steps wrong on purpose; None for right ones."""
 
     def step(self, images: Tensor, labels: Tensor, everyone: int) -> Tensor:
         """The sum of this rank's losses, after one step over its images; `everyone` counts the samples of all ranks."""

@@ -18,23 +18,32 @@ Key = tuple[Part, str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry. `says` is a plain value's text, or the fingerprint of a tensor's bytes; `shape` is None for plain ones."""
+    """One entry of a checkpoint."""
 
     path: Path_
+    """The keys that lead to it in the file."""
     says: str
+    """A plain value's text, or the fingerprint of a tensor's bytes."""
     dtype: str = ""
+    """The tensor's dtype without `torch.`, with scale and zero point where it is quantised; empty for a plain value."""
     shape: tuple[int, ...] | None = None
+    """The tensor's shape; None for a plain value."""
     bytes: int = 0
+    """The size of the tensor's elements; 0 for a plain value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All entries of one checkpoint. `sharded` counts tensors of which it holds only a part."""
+    """All entries of one checkpoint."""
 
     rows: dict[Key, Row]
+    """Every entry by its part and the name by which it is compared."""
     ordered: bool
+    """Whether names stand in the order of the model, so that numbered optimizer state can be given its names."""
     prefixes: tuple[str, ...]
+    """What was left out of names: `module.`, `_orig_mod.`."""
     sharded: int
+    """How many tensors it holds only a part of; they have no row."""
 
     def has(self, part: Part) -> bool:
         """Whether it holds anything of this part."""

@@ -11,12 +11,16 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEnded:
-    """A launcher names the rank that ended, and its exit code or -N for signal N."""
+    """A launcher names the rank that ended."""
 
     rank: int
+    """The global rank."""
     code: int
+    """Its exit code, or -N for signal N."""
     launcher: str
+    """Who says so, such as `mpirun`."""
     pid: int | None = None
+    """Its process id on its host; None where the line does not give it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +28,11 @@ class RanksEnded:
     """A launcher names many ranks at once: ranges that nobody should spell out without a limit."""
 
     ranks: tuple[range, ...]
+    """Inclusive of both ends of what Slurm writes as `0,2-5`."""
     code: int
+    """The exit code of them all, or -N for signal N."""
     launcher: str
+    """Who says so, such as `Slurm`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +40,13 @@ class LocalRankEnded:
     """A launcher names the local rank that ended: the rank, where the job has one node."""
 
     local_rank: int
+    """Its number on its host."""
     code: int
+    """Its exit code, or -N for signal N."""
     launcher: str
+    """Who says so, such as `torchrun`."""
     pid: int | None = None
+    """Its process id on its host; None where the line does not give it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +54,9 @@ class SomebodyEnded:
     """A process of the job ended, and nothing shows which."""
 
     code: int
+    """The exit code, or -N for signal N."""
     launcher: str | None = None
+    """Who says so; None for a shell or a container runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +64,23 @@ class Closing:
     """The launcher ends this process because of another one."""
 
     pid: int
+    """The process that the launcher ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfMemory:
-    """The kernel, a scheduler or a container runtime killed processes for memory: these, where it names them."""
+    """The kernel, a scheduler or a container runtime killed processes for memory."""
 
     pids: tuple[int, ...] = ()
+    """The processes that were killed; empty where the line names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedFromOutside:
-    """A scheduler, a person or a closed terminal ended the job; `signal` is what the launcher received."""
+    """A scheduler, a person or a closed terminal ended the job."""
 
     signal: int | None = None
+    """The signal that the launcher received; None where the line does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,16 +24,27 @@ class Self:
     """What a node says of itself: where it listens, and its facts by kind, for the checks of node 0."""
 
     node: Number
+    """Its number among the nodes."""
     nodes: Number
+    """How many nodes it was told that there are."""
     host: Name
+    """Its host name."""
     pid: int
+    """Its process id on its host."""
     address: Name
+    """The IP address at which it can be reached, with `%zone` where IPv6 needs one."""
     port: Port
+    """The TCP port on which it listens for its peers."""
     public: str
+    """Its public number of the key exchange, in hexadecimal."""
     speed_mbit: int | None
+    """The speed of its interface in Mbit/s; None where the kernel does not say."""
     facts: Mapping[str, Any]
+    """By kind of evidence, its facts as they are on the wire."""
     protocol: Name = PROTOCOL
+    """The version of what nodes say to each other; others must have the same."""
     release: Name = __version__
+    """Its version of ddpdoctor."""
 
     def __post_init__(self) -> None:
         ipaddress.ip_address(self.address.partition("%")[0])

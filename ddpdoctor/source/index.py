@@ -21,14 +21,20 @@ OPTION_MAKERS = frozenset({"add_argument", "option"})
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One call of a function: `first` is how many parameters are given by something else (`self`, spawn's index)."""
+    """One call of a function."""
 
     caller: Scope
+    """The function, class body or module that the call stands in."""
     call: RawCall
+    """The call itself; of a process that is started, the call that starts it."""
     arguments: tuple[ast.expr, ...]
+    """What is given by position: `args=(...)` where a process is started."""
     keywords: tuple[tuple[str, ast.expr], ...]
+    """What is given by name, without `**options`."""
     first: int
+    """How many parameters something else gives first: 1 for `self`, and for the index that `spawn` gives."""
     spawned: str = ""
+    """What starts processes with the function: `spawn`, `start_processes`, `Process` or `run`; empty for a plain call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,12 +42,19 @@ class Index:
     """What the evaluator looks up."""
 
     project: Project
+    """The files of the run."""
     sites: dict[int, list[Site]] = field(default_factory=dict)
+    """By function, the calls of it. Functions and classes are keys by their `id()`."""
     methods: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
+    """The calls of methods that are no known function, by the method's name."""
     owners: dict[str, list[Scope]] = field(default_factory=dict)
+    """By name of a method, the classes that define it."""
     attributes: dict[tuple[int, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
+    """By class and attribute, what its body and its methods assign, with the name as written."""
     fields: dict[tuple[str, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
+    """By the last part of an owner's name and attribute, what is assigned through a name other than `self`."""
     options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
+    """By name of its destination, the calls that declare an option of the command line, with the option as written."""
     items: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
     """By file and `name['key']`, what functions assign to the keys of a module's dict."""
     from_functions: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)

@@ -21,13 +21,18 @@ _ELSEWHERE = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """One file that was read and walked; `places` maps a line of the text to the file and line that people see."""
+    """One file that was read and walked."""
 
     file: str
+    """Its path, as the run was given it or as imports lead to it."""
     scopes: list[Scope]
+    """The module itself, then all functions and classes in it."""
     text: str
+    """The text that was parsed."""
     folder: str = ""
+    """The folder that relative paths of findings start at; empty for the current one."""
     places: tuple[tuple[str, int], ...] = ()
+    """By line of the text, the file and line that people see; empty where these are the same."""
 
     def place(self, line: int) -> tuple[str, int]:
         """The file and line that people see for a line of the text: another one in notebooks."""
@@ -38,10 +43,12 @@ class Source:
 
 @dataclass(eq=False)
 class Project:
-    """All files of a run by path; `load` reads one more where an import names it, or gives None."""
+    """All files of a run."""
 
     sources: dict[str, Source] = field(default_factory=dict)
+    """By path, every file that was read so far."""
     load: Callable[[str], Source | None] = lambda _: None
+    """Reads one more file where an import names it; None where there is none, or it cannot be parsed."""
     _folders: dict[str, frozenset[str]] = field(default_factory=dict)
     _modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _names: dict[tuple[int, str], Scope | tuple[Scope, str] | str] = field(default_factory=dict)

@@ -91,15 +91,22 @@ class Block:
 
 @dataclass(slots=True)
 class Definition:
-    """One place that gives a name a value. `kills` is whether the name holds nothing of what it held before."""
+    """One place that gives a name a value."""
 
     order: int
+    """Its number among the calls, assignments, loops and exits of its scope."""
     block: Block
+    """The block that it is made in; that of the loop's body for a loop's target."""
     value: ast.expr | None
+    """What is assigned, or what is iterated over or entered; None for a `def`, a class and `except ... as`."""
     form: str
+    """What gives the value: `assign`, `augment`, `for`, `with`, `except`, `def`, or `change` of an object in place."""
     index: tuple[int, ...] = ()
+    """Of `(a, b), c = value` the way to the name's part of `value`: (0, 1) for `b`; -1 behind a star."""
     kills: bool = True
+    """Whether nothing of what the name held before is left: False after `x += 1` and `x.append(1)`."""
     line: int = 0
+    """The line of the name in the module's text, 1 for the first; 0 where the walk did not note it."""
     operator: str = ""
     """Of `x /= n` the operator's name in `ast`: `Div`."""
     owner: ast.expr | None = None
@@ -117,8 +124,11 @@ class RawChange:
     value: ast.expr
     """What the part gets."""
     order: int
+    """Its number among the calls, assignments, loops and exits of its scope."""
     block: Block
+    """The block that the statement stands in."""
     line: int
+    """The line of the statement in the module's text."""
     adds: bool = False
     """The part is a container that gets one more."""
 
@@ -128,8 +138,11 @@ class RawCall:
     """A call, where it stands, and how deep in the blocks."""
 
     node: ast.Call
+    """The call in the syntax tree."""
     order: int
+    """Its number among the calls, assignments, loops and exits of its scope; an inner call has the lower one."""
     block: Block
+    """The innermost block that it stands in, such as one branch of `a if test else b`."""
     name: str
     """The dotted name of what is called; empty where it has none."""
     last: str
@@ -144,25 +157,36 @@ class RawCall:
 
 @dataclass(slots=True)
 class RawLoop:
-    """A loop: the block that it stands in, and that of its body."""
+    """A `for`, a `while`, or one `for` of a comprehension."""
 
     node: ast.For | ast.AsyncFor | ast.While
+    """The statement; one that stands for it where the loop is part of a comprehension."""
     order: int
+    """Its number in its scope, lower than those of everything in its body."""
     last_order: int
+    """The last number given within its body."""
     block: Block
+    """The block that the loop stands in."""
     body: Block
+    """The block of its body, without that of its `else`."""
 
 
 @dataclass(slots=True)
 class RawExit:
-    """A statement that leaves something."""
+    """A statement that leaves a function, a loop or the process, or a handler that swallows an error."""
 
     node: ast.stmt | ast.Call | ast.ExceptHandler
+    """The statement, the call of `sys.exit`, or the `except` that swallows."""
     form: str
+    """`return`, `break`, `continue`, `raise`, `exit`, or `swallow` at the end of an `except` that goes on."""
     order: int
+    """Its number among the calls, assignments, loops and exits of its scope."""
     block: Block
+    """The block that control leaves from."""
     fails: bool
+    """Whether it ends the job with an error: `raise`, or an exit code that is not 0."""
     since: int = 0
+    """In a handler, the number before the first call of its `try`; 0 outside of handlers."""
 
 
 @dataclass(slots=True)
@@ -170,54 +194,83 @@ class RawStatement:
     """A statement and the block that it stands in."""
 
     node: ast.stmt
+    """The statement in the syntax tree, with all statements within it."""
     block: Block
+    """The innermost block around it."""
 
 
 @dataclass(slots=True)
 class RawCut:
-    """A part of a list: `parts` are the bounds of the slice, or the test of a comprehension."""
+    """A part of a list is taken, by a slice or by the test of a comprehension."""
 
     node: ast.expr
+    """The expression that gives the part."""
     whole: ast.expr
+    """The list that the part is taken of."""
     parts: tuple[ast.expr, ...]
+    """The bounds and step of the slice, or the tests of the comprehension."""
     order: int
+    """Its number among the calls, assignments, loops and exits of its scope."""
     block: Block
+    """The block that the expression stands in."""
 
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """A function, a class body, or a module; `file` is the module's own path."""
+    """A function, a class body, or a module."""
 
     node: ast.AST
+    """The `def`, `class`, `lambda` as a `def`, or module in the syntax tree."""
     name: str
+    """The name that it is defined under; `<module>` for a module."""
     file: str
+    """The path of the module that it stands in."""
     parent: Scope | None
+    """The scope that it is defined in; None for a module."""
     root: Block
+    """The block of its body, which has no parent."""
     parameters: tuple[str, ...] = ()
+    """The names of its parameters in order, keyword-only ones last, without `*args` and `**kwargs`."""
     defaults: dict[str, ast.expr] = field(default_factory=dict)
+    """The default of each parameter that has one."""
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    """By name, dotted name or `name['key']`, what gives it a value, in order."""
     imports: dict[str, str] = field(default_factory=dict)
+    """By the name that an import binds here, the full dotted name; under `*` the star imports, separated by spaces."""
     functions: dict[str, Scope] = field(default_factory=dict)
+    """The functions defined directly in it, by name; of two with one name the last."""
     classes: dict[str, Scope] = field(default_factory=dict)
+    """The classes defined directly in it, by name; of two with one name the last."""
     statements: list[RawStatement] = field(default_factory=list)
     """All of its statements, those within others too, in order; those of functions and classes within it are theirs."""
     calls: list[RawCall] = field(default_factory=list)
+    """All calls, in the order in which they run, without those of functions and classes within it."""
     loops: list[RawLoop] = field(default_factory=list)
+    """All loops in order; of comprehensions only those in which something is called."""
     exits: list[RawExit] = field(default_factory=list)
+    """What leaves it, a loop of it or the process, in order."""
     returns: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
+    """The value of each `return` that has one, with its number and block."""
     yields: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
+    """The value of each `yield` that has one, with its number and block; not those of `yield from`."""
     yielding: list[Block] = field(default_factory=list)
     """The blocks in which a `yield` or `yield from` stands."""
     cuts: list[RawCut] = field(default_factory=list)
+    """Where parts of lists are taken, in order."""
     changes: list[RawChange] = field(default_factory=list)
+    """Changes of parts of objects that no name stands for, in order."""
     tests: list[Block] = field(default_factory=list)
     """The blocks whose test, or a part of it between `and`, `or` and `not`, is a mere name."""
     globals: set[str] = field(default_factory=set)
+    """The names that it declares `global`."""
     fields: list[str] = field(default_factory=list)
     """Of a class body, the names that are annotated there, in order: the arguments of a dataclass's constructor."""
     generator: bool = False
+    """Whether a `yield` or `yield from` stands in it, so that a call gives an iterator."""
     last_order: int = 0
+    """The last number given in it."""
     defined_at: tuple[int, Block] | None = None
+    """The number and block of its definition in the scope around it; None for a module."""
     is_class: bool = field(init=False)
     """Whether it is the body of a class."""
     of_class: Scope | None = field(init=False)

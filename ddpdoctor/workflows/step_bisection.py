@@ -14,10 +14,12 @@ from ddpdoctor.model import Finding, Report, Writer
 
 @dataclass(frozen=True, slots=True)
 class StepRange:
-    """The ranks were equal at `equal_at` (-1: at the start) and found apart at `apart_at`; nobody looked in between."""
+    """The steps between two looks, of which the first found all ranks equal and the second did not."""
 
     equal_at: int
+    """The last step after which the ranks were found equal; -1 for the start."""
     apart_at: int
+    """The next step that was looked at, after which they differ."""
 
     def __contains__(self, step: int) -> bool:
         return self.equal_at < step <= self.apart_at
@@ -33,15 +35,16 @@ class StepRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """What a report leaves open: at which step of `window`, whether a line wrote, in which element `tensor` differs.
-
-    With `repetition`, whether the step gives the same weights when it is made again.
-    """
+    """What a report leaves open, and a second run could tell."""
 
     window: StepRange
+    """The steps of which one is the step of the divergence."""
     line: bool = False
+    """Whether a line wrote, and it is not known which."""
     tensor: str = ""
+    """The tensor of which no element that differs is known; empty where one is."""
     repetition: bool = False
+    """Whether it is open if the step gives the same weights when it is made again."""
 
     def __str__(self) -> str:
         element = f"the element in which {self.tensor} differs"

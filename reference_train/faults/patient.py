@@ -43,19 +43,24 @@ SAMPLES = 1024  # of the embedded digits: an epoch of 32 steps on 4 ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patient:
-    """One rank of the small job. `culprit` is the rank that is to be sick, `at_step` the step at which it falls ill.
-
-    `options` holds what a fault declared beyond the common options, by `admit(how=..., seconds=...)`.
-    """
+    """One rank of the small job."""
 
     rank: int
+    """This rank."""
     world_size: int
+    """How many ranks the job has."""
     device: torch.device
+    """Where this rank's model and batches are."""
     culprit: int
+    """The rank that is to be sick."""
     at_step: int
+    """The step, counted from 0, at which it falls ill."""
     steps: int
+    """How many steps the job has."""
     batch_size: int
+    """Samples per rank and step."""
     options: argparse.Namespace
+    """The common options and what the fault declared beyond them, by `admit(how=..., seconds=...)`."""
 
     @property
     def is_culprit(self) -> bool:

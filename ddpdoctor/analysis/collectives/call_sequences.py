@@ -19,17 +19,21 @@ END_OF_COALESCED = "coalesced"  # an entry of NCCL's that closes several calls u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSequence:
-    """The collectives of one rank in one group: `calls[i]` and `sites[i]` number the call made as `first + i`.
+    """The collectives of one rank in one group, in the order of their sequence numbers without a gap.
 
-    The numbers mean the same on every rank: equal number, equal call (of `CallTable.call`), equal line of the user's code
-    (of `CallTable.site`). `entries[i]` is its position in the rank's record, -1 for a call that the record does not hold.
+    The numbers of calls and sites mean the same on every rank: equal number, equal call, equal line of the user's code.
     """
 
     rank: int
+    """The rank, global."""
     first: int
+    """The sequence number of `calls[0]`."""
     calls: tuple[int, ...]
+    """What it called as `first + i`, as a number of `CallTable.calls`; 0 where the record does not hold it."""
     sites: tuple[int, ...]
+    """The line of the user's code that it called from, as a number of `CallTable.sites`; 0 where unknown."""
     entries: Sequence[int]
+    """The place of each call in the rank's record; -1 for one that the record does not hold."""
 
     @property
     def last(self) -> int:
@@ -39,14 +43,14 @@ class CallSequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSequences:
-    """One process group: its members, and the call sequence of each rank.
-
-    Where nothing shows the members (`members_known` is False), they are the ranks that were seen using it: there may be more.
-    """
+    """One process group, and the call sequence of each rank."""
 
     group: ProcessGroup
+    """The group as the record of its first user has it."""
     members: tuple[int, ...]
+    """Its ranks, sorted; where `members_known` is False those that were seen using it: there may be more."""
     members_known: bool
+    """Whether a list of members, or its being the default group, shows who belongs to it."""
     sequences: tuple[CallSequence, ...]
     """In order of rank."""
 
@@ -62,8 +66,11 @@ class CallTable:
     """The distinct calls and call sites of a job. Number 0 is the call, or the site, of which nothing is known."""
 
     calls: dict[tuple[Call, ...], int] = field(default_factory=lambda: {(): UNKNOWN})
+    """The number of each distinct call, or of each set of calls coalesced into one."""
     sites: dict[tuple[Frame, ...], int] = field(default_factory=lambda: {(): UNKNOWN})
+    """The number of each distinct stack of the user's frames."""
     sequences: dict[tuple[int, ...], list[tuple[int, CallSequence]]] = field(default_factory=dict)
+    """By the identity of a record's columns, the sequence of each of its groups; ranks that did the same share it."""
     _numbers: dict[int, list[int]] = field(default_factory=dict)
     _places: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 

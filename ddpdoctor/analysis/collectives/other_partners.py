@@ -19,8 +19,11 @@ class Half(NamedTuple):
     """One side of a transfer; its two ranks as places in the group."""
 
     op: str
+    """`send` or `recv`."""
     source: int
+    """The place of the rank that sends."""
     target: int
+    """The place of the rank that receives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +31,17 @@ class OtherPartner:
     """What a rank called, and what ranks with its part in the job call there; ranks are global."""
 
     rank: int
+    """The rank that deviates."""
     place: Frame | None
     """The line of the call."""
     op: str | None
-    """None where it left out a half of a batch, and called nothing in its place."""
+    """`send` or `recv`; None where it left out a half of a batch, and called nothing in its place."""
     partner: int | None
+    """The rank that it sends to or receives from; None where `op` is."""
     expected_op: str
+    """`send` or `recv`, as ranks with its part call there."""
     expected_partner: int
+    """The rank that it should have sent to or received from."""
     agreed: bool
     """Whether two ranks with its part or more do the same: of one alone, either may be wrong."""
     awaited: bool = False
@@ -46,6 +53,7 @@ class TransferPartners:
     """The partners of all sends and receives of ranks; each record is read once, when it is asked for."""
 
     programs: ProgramComparison
+    """The records of all ranks, with who has which part in the job."""
     _halves: dict[int, Mapping[str, Mapping[int, Mapping[Half, int]]]] = field(default_factory=dict)
 
     def other_partner(self, rank: int, entry: int) -> OtherPartner | None:

@@ -14,13 +14,12 @@ from ddpdoctor.evidence.recorder import FlightRecord, State
 
 
 class Kind(NamedTuple):
-    """The collectives, or the sends and receives, of one group of a rank.
-
-    `group` is what ranks with the same part in the job call the group: see `group_labels.labels_of`.
-    """
+    """The collectives, or the sends and receives, of one group of a rank."""
 
     group: str
+    """What ranks with the same part in the job call the group: see `group_labels.labels_of`."""
     point_to_point: bool
+    """Whether it is its sends and receives, which PyTorch numbers apart from its collectives."""
 
 
 Part = frozenset[tuple[str, int, int | None]]
@@ -29,13 +28,18 @@ Part = frozenset[tuple[str, int, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class RankProgram:
-    """One rank's calls: the numbers of each kind with their places in the record, and the rank's part in the job."""
+    """One rank's calls by kind, and the rank's part in the job."""
 
     places: Mapping[Kind, list[int]]
+    """The places in the record of the calls in `numbers`, in order."""
     numbers: Mapping[Kind, list[int]]
+    """The sequence numbers in the record, ascending, each once."""
     last: Mapping[Kind, int]
+    """The number of the last call where the group's status tells it, also of calls that the record has lost."""
     end: int
+    """The last place of the record that shows where the rank was; -1 in an empty one."""
     part: Part
+    """The rank's part in the job."""
     whole: bool
     """Whether a kind without a number is one that the rank never called: the dump holds all calls."""
 
@@ -74,11 +78,14 @@ class RankProgram:
 
 @dataclass(frozen=True, slots=True)
 class CallPlaces:
-    """The numbers of each kind with their places in a record, and its last place that tells."""
+    """The calls in a record by kind."""
 
     places: Mapping[Kind, list[int]]
+    """The places in the record of the calls in `numbers`, in order."""
     numbers: Mapping[Kind, list[int]]
+    """The sequence numbers of each kind, ascending, each once."""
     end: int
+    """The last place of the record that shows where the rank was; -1 in an empty one."""
 
 
 def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:

@@ -34,13 +34,18 @@ _TOLD_OF = re.compile(r"Received a dump signal due to a collective timeout from\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp:
-    """The collective that one rank gave up in. `group` and `enqueued`, its last call there, are None where the log is older."""
+    """The collective that one rank gave up in."""
 
     op: str
+    """The operation as the flight recorder names it; empty where the log kept the number alone."""
     seq: int
+    """Its sequence number in the group."""
     numel: int | None
+    """The number of input elements; None where the log does not give it."""
     group: str | None
+    """The name of the process group; None where the log is of an older PyTorch."""
     enqueued: int | None
+    """The number of the rank's last call in the group; None where the log is of an older PyTorch."""
 
     @property
     def name(self) -> str:
@@ -50,15 +55,14 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watchdogs:
-    """What each rank gave up in; `silent` are the ranks of the job whose watchdog said nothing.
-
-    `stood_still` are those whose watchdog itself came no further: a call into CUDA or NCCL does not return there, or a
-    thread does not let go of the GIL.
-    """
+    """What each rank's watchdog said."""
 
     gave_up: Mapping[int, GaveUp]
+    """By rank, the collective that its watchdog gave up in."""
     silent: tuple[int, ...]
+    """The ranks of the job whose watchdog said nothing."""
     stood_still: tuple[int, ...] = ()
+    """The ranks whose watchdog thread was stuck: a call into CUDA or NCCL does not return there, or a thread keeps the GIL."""
     told_of: tuple[int, ...] = ()
     """The ranks that gave up, as others have heard, and that say nothing themselves."""
 

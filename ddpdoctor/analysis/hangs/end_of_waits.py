@@ -272,7 +272,6 @@ class _Graph:
             tied=final.tied,
             deviating=final.deviating,
             behind=behind,
-            stale=tuple(sorted(self._stale)),
             recorded_nothing=tuple(sorted(self._recorded_nothing)),
             without_dump=tuple(sorted({*self._timeline.ranks} - self._timeline.call_index.records.keys())),
         )

@@ -36,6 +36,7 @@ class WaitForGraph:
     """What all waits of a job lead to."""
 
     reason: Reason
+    """Why the ranks that others wait for do not go on."""
     ranks: tuple[int, ...]
     """The ranks that the others wait for; those of a cycle, the members of operations that do not end, or those of which the
     ring buffers do not tell."""
@@ -55,10 +56,8 @@ class WaitForGraph:
     """For ranks that left calls out, or made some besides: where they first did, as far as dumps show."""
     behind: tuple[Behind, ...] = ()
     """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
-    stale: tuple[int, ...] = ()
-    """Ranks whose dumps are older than what their peers have completed with them, or hold nothing of it."""
     recorded_nothing: tuple[int, ...] = ()
-    """Those of them whose dumps hold no entry at all."""
+    """Ranks whose dumps hold no entry, though they took part in what their peers completed."""
     without_dump: tuple[int, ...] = ()
     """Members of process groups that left no dump."""
     motion: str = ""
@@ -128,10 +127,15 @@ class FinalWait:
     """What some waits end in: as in `WaitForGraph`, before it is known who waits for it."""
 
     reason: Reason
+    """Why `ranks` do not go on."""
     ranks: tuple[int, ...]
+    """The ranks at the end of these waits."""
     operations: tuple[Operation, ...]
+    """What is waited in for them, the oldest first."""
     tied: bool = False
+    """Whether no majority shows which side is at fault."""
     deviating: tuple[int, ...] = ()
+    """Of a cycle, the ranks that made its calls in another order."""
 
     @property
     def is_young(self) -> bool:

@@ -16,24 +16,28 @@ MOST_OFTEN = 0.8  # of the rounds: on a busy machine ranks take turns at losing 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowHost:
-    """The slow ranks of one host: how many times the usual they take, by the median, in at least `slow_in` rounds each.
-
-    `on_cpu` is the share of its time for which such a rank had a processor, None where it works on a GPU.
-    """
+    """The slow ranks of one host."""
 
     host: str
+    """Its host name."""
     ranks: tuple[int, ...]
+    """Its slow ranks, sorted."""
     times: float
+    """How many times the median rank's time they take, by the median over ranks and rounds."""
     slow_in: int
+    """In how many rounds each of them was slow at least."""
     on_cpu: float | None
+    """The share of its working time for which such a rank had a processor, 0 to 1; None on a GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnWork:
-    """The hosts with slow ranks in a benchmark of `rounds` rounds."""
+    """The hosts with slow ranks in a benchmark."""
 
     rounds: int
+    """How often each rank did the same work."""
     hosts: tuple[SlowHost, ...]
+    """One per host that has slow ranks."""
 
 
 def derive(bench: CollectiveBench) -> OwnWork:

@@ -33,7 +33,9 @@ class Reached:
     """A call that all ranks must make, and the calls of the program's functions that lead to it."""
 
     call: Call
+    """The collective, or what stands for one."""
     through: tuple[Call, ...] = ()
+    """The calls that lead to it, outermost first; empty where it stands in the function itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ class Held:
     """A call, and the function that it stands in."""
 
     function: Function
+    """The function whose body has the call."""
     call: Call
+    """The call itself."""
 
 
 @dataclass(eq=False)
@@ -49,6 +53,7 @@ class CallGraph:
     """The facts, and the questions that rules ask about them."""
 
     code: TrainingCode
+    """The facts of all modules and programs that were read."""
     _known: dict[Hashable, Any] = field(default_factory=dict)
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)

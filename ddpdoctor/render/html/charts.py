@@ -16,13 +16,18 @@ Style = Literal["line", "dashed", "dots"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One axis: its text, its range, and the values that are marked. `log` for powers."""
+    """One axis with the values that are marked on it."""
 
     text: str
+    """The quantity, with its unit."""
     low: float
+    """The value at its beginning; above 0 where the axis is logarithmic."""
     high: float
+    """The value at its end."""
     ticks: tuple[tuple[float, str], ...]
+    """The values that are marked, each with its text."""
     log: bool = False
+    """Whether equal distances are equal factors."""
 
     def share(self, value: float) -> float:
         """Where on the axis a value is, from 0 to 1."""
@@ -47,20 +52,31 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture with two axes. `sentence` says what it shows, for readers who do not see it."""
+    """A picture with two axes."""
 
     title: str
+    """The caption."""
     sentence: str
+    """What the picture shows, for readers who do not see it."""
     x: Axis
+    """The horizontal axis."""
     y: Axis
+    """The vertical axis."""
     series: tuple[Series, ...]
+    """The curves, in the order of the legend."""
     width: int = field(default=WIDTH, init=False)
+    """Of the picture with its margins, in pixels."""
     height: int = field(default=HEIGHT, init=False)
+    """Of the picture with its margins, in pixels."""
 
     left: int = field(default=LEFT, init=False)
+    """The pixel at which the horizontal axis begins."""
     right: int = field(default=WIDTH - RIGHT, init=False)
+    """The pixel at which the horizontal axis ends."""
     top: int = field(default=TOP, init=False)
+    """The pixel of the vertical axis's end: pixels count from above."""
     bottom: int = field(default=HEIGHT - BOTTOM, init=False)
+    """The pixel of the vertical axis's beginning."""
 
     def at_x(self, value: float) -> float:
         """The pixel of a value on the horizontal axis."""

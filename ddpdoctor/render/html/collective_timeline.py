@@ -24,13 +24,18 @@ COLUMN, ROW, TOP, LEFT, RIGHT = 92, 30, 46, 150, 320
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One call of the ranks of a row. `state` is `done`, `open`, `absent` (never called) or `unknown` (not recorded)."""
+    """One call of the ranks of a row."""
 
     column: int
+    """Its place in the row, 0 for the first sequence number shown."""
     state: str
+    """`done`, `open` (not complete), `absent` (never called) or `unknown` (not recorded)."""
     label: str = ""
+    """The operation, cut to 14 characters; empty without a call."""
     color: int = 0
+    """Which of the page's six colors stands for the operation."""
     hint: str = ""
+    """The call in full, shown while the pointer is on the cell."""
 
     @property
     def x(self) -> int:
@@ -40,13 +45,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Ranks that made the same calls. `minority` marks those at fault; `last` says what they do at the end."""
+    """Ranks that made the same calls."""
 
     number: int
+    """Its place from above, 0 for the first."""
     ranks: tuple[int, ...]
+    """The ranks, sorted."""
     minority: bool
+    """Whether they are the ranks at fault."""
     cells: tuple[Cell, ...]
+    """One per sequence number shown."""
     last: str
+    """What they do at the end: the call that they wait in, or their last one, with its line."""
 
     @property
     def y(self) -> int:
@@ -65,16 +75,23 @@ class GroupPicture:
     """One process group: a column for each sequence number, a row for each rank or set of ranks that did the same."""
 
     name: str
+    """The group's name, or `default process group`."""
     backend: str
+    """Such as `nccl`."""
     members: str
+    """Its ranks as a text, `ranks 0-3`."""
     sentence: str
     """What the picture shows, for readers who do not see it."""
     first: int
+    """The sequence number of the first column."""
     columns: int
+    """How many sequence numbers are shown."""
     diverged: int | None
     """The sequence number at which ranks diverged; None where they wait in the same call."""
     rows: tuple[Row, ...]
+    """The minority before the others where not all fit, then by rank."""
     more_rows: int
+    """How many rows did not fit."""
 
     @property
     def width(self) -> int:
@@ -104,11 +121,14 @@ class GroupPicture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSection:
-    """The groups that say most, the one that diverged first in front; `operations` are the colours' meanings."""
+    """The groups that say most."""
 
     groups: tuple[GroupPicture, ...]
+    """Those in which ranks diverged first, then those in which ranks are behind or wait."""
     more_groups: int
+    """How many process groups have no picture."""
     operations: tuple[tuple[str, int], ...]
+    """Each operation that is shown, with the number of its color."""
 
 
 def timeline_section(derive: Deriver) -> TimelineSection | None:

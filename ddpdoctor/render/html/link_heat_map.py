@@ -16,29 +16,44 @@ LEVELS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatCell:
-    """One direction between two nodes. `level` is `failed`, `slow`, `none`, or 0 to 4 by speed."""
+    """One direction between two nodes."""
 
     x: int
+    """The left edge, in pixels: the column of the node that receives."""
     y: int
+    """The upper edge, in pixels: the row of the node that sends."""
     level: str
+    """`failed`, `slow`, `none` (not measured), or 0 to 4 by speed."""
     text: str
+    """The speed in Gbit/s, the letter of a failure, or empty."""
     hint: str
+    """The nodes and what was measured, shown while the pointer is on the cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSection:
-    """The picture; `names` are the hosts in order of rows, `failures` and `slow` the links in words."""
+    """The picture of all links, and those that failed or are slow as a list."""
 
     names: tuple[str, ...]
+    """The hosts in the order of the rows, and of the columns."""
     cells: tuple[HeatCell, ...]
+    """One per direction that was tested between nodes shown."""
     cell: int
+    """Pixels from one node to the next."""
     numbers: bool
+    """Whether cells are large enough to show their speed."""
     left: int
+    """Pixels in front of the first column, for the names."""
     top: int
+    """Pixels above the first row."""
     median: str
+    """The median speed in Gbit/s, or `not measured`."""
     sentence: str
+    """How many nodes and directions were tested, and how many failed or are slow."""
     listed: tuple[tuple[str, str, str], ...]
+    """Of each failed or slow link the sender, the receiver and the result."""
     more: int
+    """How many failed or slow links are not listed."""
 
     @property
     def width(self) -> int:

@@ -23,10 +23,12 @@ MESSAGE_CHARACTERS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownFrame:
-    """One frame; `users` where it is in the user's own code."""
+    """One frame of a stack."""
 
     text: str
+    """File, line and function."""
     users: bool
+    """Whether it is in the user's own code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +36,23 @@ class RankGroup:
     """Ranks that do the same at the same place, or ended alike."""
 
     ranks: str
+    """`ranks 0-2,5`."""
     number: int
+    """How many ranks it has."""
     text: str
+    """What they do, or how they ended."""
     spot: str
+    """The innermost line of the user's code; empty where none is known."""
     processes: str
+    """Process ids and the largest share of a processor; empty after the end."""
     lines: tuple[ShownLine, ...]
+    """The source around `spot`; empty where it is not known, or shown elsewhere on the page."""
     stack: tuple[ShownFrame, ...]
-    """Innermost first."""
+    """The frames of the first of these ranks, at most 80, innermost first."""
     of: str
     """Whose stack it is."""
     tail: tuple[str, ...] = ()
+    """The last lines that the first of them printed; empty while it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +60,11 @@ class RankSection:
     """What ranks do, and how ranks ended."""
 
     active: tuple[RankGroup, ...]
+    """Groups of ranks that run, the largest first."""
     ended: tuple[RankGroup, ...]
+    """Groups of ranks that have ended, the largest first."""
     more: int
+    """How many groups are not shown."""
 
 
 def rank_section(evidence: Evidence, derive: Deriver, shown: Collection[tuple[str, int]] = ()) -> RankSection | None:

@@ -22,12 +22,16 @@ CELL, ROW, LEFT, TOP = 14, 18, 70, 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCell:
-    """One rank after one step. `state` is `same`, `differs` (from the majority) or `unknown`."""
+    """One rank after one step."""
 
     x: int
+    """The left edge, in pixels."""
     y: int
+    """The upper edge, in pixels."""
     state: str
+    """`same`, `differs` (from the majority) or `unknown`."""
     hint: str
+    """Rank, step and state, shown while the pointer is on the cell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +43,17 @@ class StepPicture:
     steps: tuple[tuple[int, int], ...]
     """Marked steps with their left edge."""
     cells: tuple[StepCell, ...]
+    """One per rank and step shown, step by step."""
     width: int
+    """Of the whole picture, in pixels."""
     height: int
+    """Of the whole picture, in pixels."""
     sentence: str
+    """At which step the replicas differ first, or that they agree."""
     row: int = ROW
+    """Pixels from one rank to the next."""
     cell: int = CELL
+    """Pixels from one step to the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +61,15 @@ class TensorRow:
     """One tensor that differs."""
 
     name: str
+    """The tensor's name in the model or the optimizer."""
     role: str
+    """`parameter`, `buffer`, or another kind of tensor."""
     what: str
+    """What differs: an aspect such as the shape, or the element and how many more there are."""
     sides: tuple[tuple[str, str], ...]
     """Ranks and what they have."""
     difference: str
+    """How far apart the values are, or the kind of difference; empty where the structure differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +77,15 @@ class ReplicaSection:
     """The comparison of the replicas."""
 
     sentence: str
+    """How many tensors were compared on which ranks and how many differ; empty where no tensors were compared."""
     picture: StepPicture | None
+    """The comparison step by step; None without training traces of several ranks."""
     charts: tuple[Chart, ...]
+    """The loss of each rank; empty where fewer than two steps have one, or of more than eight ranks."""
     tensors: tuple[TensorRow, ...]
+    """The first tensors that differ, those of another structure before those of other values."""
     more: int
+    """How many tensors that differ have no row."""
 
 
 def replica_section(evidence: Evidence, derive: Deriver) -> ReplicaSection | None:

@@ -14,8 +14,11 @@ class Table:
     """Rows under a header."""
 
     caption: str
+    """What it shows, with units that columns do not name."""
     header: tuple[str, ...]
+    """One text per column."""
     rows: tuple[tuple[str, ...], ...]
+    """One tuple of texts per row, as long as `header`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +26,11 @@ class TrainingSection:
     """What the reference job did."""
 
     sentence: str
+    """What ran on how many ranks, and its result in numbers."""
     charts: tuple[Chart, ...]
+    """Curves by epoch or by number of ranks; empty where there is one point only."""
     tables: tuple[Table, ...]
+    """The numbers behind them."""
 
 
 def training_section(evidence: Evidence) -> TrainingSection | None:

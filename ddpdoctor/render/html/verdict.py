@@ -15,20 +15,26 @@ SHOWN_EXCERPTS = 6  # a finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One word with its severity (`fail`, `warn`, `info`, `undecided`, `ok`), and the sentence that says most."""
+    """What the page says first."""
 
     word: str
+    """`Failed`, `Warning`, `Information`, `Undecided` or `No findings`."""
     level: str
+    """`fail`, `warn`, `info`, `undecided` or `ok`, which selects the color."""
     sentence: str
+    """The message of the headline, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLine:
-    """One line of source; `here` is the one that is meant."""
+    """One line of source."""
 
     number: int
+    """The line's number in its file."""
     text: str
+    """The line without the indentation that the excerpt has in common."""
     here: bool
+    """Whether it is the line that is meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +42,13 @@ class ShownFinding:
     """One finding, its ranks in words, its places, and the source around them."""
 
     finding: Finding
+    """The finding itself."""
     anchor: str
+    """The id of its element on the page."""
     ranks: str
+    """Its ranks as `ranks 0-3`; empty where it names none."""
     where: tuple[ShownWhere, ...]
+    """Its places, those at fault first."""
 
     @property
     def excerpts(self) -> list[tuple[str, int]]:
@@ -51,10 +61,15 @@ class ShownWhere:
     """One place: who is there, what they do, and the lines around it where they are known."""
 
     place: tuple[str, int]
+    """File and line."""
     who: str
+    """The ranks that are there; empty where the finding does not tell."""
     spot: str
+    """`file:line` with the function, as a finding shows it."""
     note: str
+    """What they do there; may be empty."""
     lines: tuple[ShownLine, ...]
+    """The source around it; empty where it is not known, or shown already."""
 
 
 def verdict_of(report: Report) -> Verdict:

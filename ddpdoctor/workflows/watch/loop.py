@@ -40,14 +40,17 @@ MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
 class Stalled:
     """No rank has got on for longer than the job's patience.
 
-    Whoever cannot explain it from `evidence` calls `Watch.look_again`, unless this was the `last` look at this pause. `alive`
-    are the ranks that others wait for and that show what a healthy job could show: they compute, read or write.
+    Whoever cannot explain it from `evidence` calls `Watch.look_again`, unless `last` is set.
     """
 
     evidence: Evidence
+    """What the ranks showed at this look."""
     seconds: float
+    """Since the last sign of life of any rank."""
     last: bool
+    """Whether this was the last look at this pause."""
     alive: tuple[int, ...] = ()
+    """The ranks that others wait for and that show what a healthy job could show: they compute, read or write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Waiting:
     """Ranks wait for one that visibly works: worth saying, and nothing more."""
 
     text: str
+    """Who works at what, and who waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class Recovered:
     """A job that hung has gone on by itself."""
 
     seconds: float
+    """For how long no rank had got on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +76,30 @@ class PeerNodeFailed:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """The command has ended: -N for signal N."""
+    """The command has ended."""
 
     code: int
+    """Its exit code, or -N for signal N."""
     evidence: Evidence
+    """All that is known of the job, with what its last stall showed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowJob:
-    """The job makes its steps, and one rank or its data keeps all others waiting.
-
-    To every rule but those of `codes` a job in the middle of its work looks like one that hangs.
-    """
+    """The job makes its steps, and one rank or its data keeps all others waiting."""
 
     evidence: Evidence
+    """What the recorders of this host's ranks show."""
     codes: tuple[str, ...] = CODES
+    """The rules that may judge it: to all others a job in the middle of its work looks like one that hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diverged:
-    """The job makes its steps, and its replicas differ, or will: what its ranks wrote down of their training."""
+    """The job makes its steps, and its replicas differ, or will."""
 
     evidence: Evidence
+    """What its ranks wrote down of their training."""
 
 
 Event: TypeAlias = Stalled | Waiting | Recovered | SlowJob | Diverged | PeerNodeFailed | JobEnd
