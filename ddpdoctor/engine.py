@@ -41,11 +41,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule with the function that looks for it and the evidence that the function declares by its annotations."""
+    """A rule with the function that looks for it."""
 
     rule: Rule
+    """What the findings of the function are."""
     function: Callable[..., Iterable[Finding]]
+    """Takes the evidence in `inputs`, in this order."""
     inputs: tuple[Any, ...]
+    """The annotations of its parameters: `PerRank[K]`, a kind of job or derived fact, each perhaps `
+    None`.
+    """
 
 
 class _Absent(Exception):  # noqa: N818 - carries a reason, is never shown

@@ -20,11 +20,14 @@ reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.red
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective with its dtype and operator; `op` is None where it does not reduce."""
+    """A collective with its dtype and operator."""
 
     name: str
+    """As nccl-tests calls it, such as `all_reduce`."""
     dtype: torch.dtype
+    """Of the elements that are sent and received."""
     op: str | None
+    """The reduction, such as `sum`; None where it does not reduce."""
 
     def count(self, size_bytes: int) -> int:
         """The count that nccl-tests prints for this size; at least 1 unless the size is 0."""

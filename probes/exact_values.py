@@ -19,11 +19,14 @@ LARGEST_ANYWHERE = 2**20
 
 @dataclass(frozen=True)
 class Values:
-    """Integer inputs for `ranks` ranks, and what their reduction by `op` gives (`op` is None where nothing is reduced)."""
+    """Integer inputs for a number of ranks, and what their reduction gives."""
 
     op: str | None
+    """The reduction, such as `avg`; None where nothing is reduced."""
     dtype: torch.dtype
+    """Of the elements; it bounds the integers that are exact."""
     ranks: int
+    """How many ranks take part."""
 
     def sent(self, rank: int, elements: int, start: int = 0) -> torch.Tensor:
         """The input of one rank, from element `start` on."""

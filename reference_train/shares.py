@@ -10,10 +10,12 @@ from torch.utils.data import DistributedSampler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """This rank's samples of one step, and how many samples all ranks take in it together."""
+    """This rank's samples of one step."""
 
     indices: list[int]
+    """Their places in the training set; empty where the rank has run out of samples."""
     everyone: int
+    """How many samples all ranks take in this step together."""
 
 
 def shares(samples: int, *, epoch: int, seed: int, rank: int, world_size: int, each: int, pad: bool) -> list[Share]:

@@ -11,14 +11,14 @@ V = TypeVar("V", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """The ranks by what they have, the largest side first. `minority` are the ranks against the majority.
-
-    Where no side is larger than every other, `tied` is True and `minority` holds all ranks: it cannot be told who is wrong.
-    """
+    """The ranks by what they have."""
 
     sides: tuple[tuple[int, ...], ...]
+    """The ranks with each value, sorted, the largest side first."""
     tied: bool
+    """Whether no side is larger than every other, so that nothing shows who is wrong."""
     minority: tuple[int, ...]
+    """The ranks against the majority; all ranks where it is tied."""
 
     @property
     def majority(self) -> tuple[int, ...]:

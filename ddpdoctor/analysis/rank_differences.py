@@ -13,11 +13,14 @@ ONE_RANK = "only one rank: there is nothing to compare it with; start every rank
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`values` holds each value with its ranks, `minority` the ranks outside the majority; all where there is none."""
+    """What should be the same on every rank and is not."""
 
     values: Mapping[str, tuple[int, ...]]
+    """Each value with its ranks, sorted."""
     minority: tuple[int, ...]
+    """The ranks outside the majority; all where there is no majority."""
     tied: bool
+    """Whether there is no majority."""
 
 
 def difference(value_of: Iterable[tuple[int, str | None]]) -> Difference | None:

@@ -18,10 +18,12 @@ _COMPILED, _WRAPPED = "_orig_mod.", "module."
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Which part of a checkpoint an entry belongs to, and the name by which it is compared."""
+    """What an entry of a checkpoint is."""
 
     part: Part
+    """What it belongs to, which decides how it is compared."""
     name: str
+    """By which it is compared: without `module.`, `_orig_mod.` and the key of the state dict."""
 
 
 def named(paths: Mapping[Path_, bool]) -> tuple[dict[Path_, Named], tuple[str, ...]]:

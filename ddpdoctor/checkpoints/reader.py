@@ -23,9 +23,10 @@ class UnreadableError(Exception):
 
 
 class Stored(Protocol):
-    """One checkpoint. `ordered` is whether its names stand in the order of the model."""
+    """One checkpoint."""
 
     ordered: bool
+    """Whether its names stand in the order of the model."""
 
     def leaves(self) -> Iterator[tuple[Path_, Tensor | str]]:
         """Every tensor, and every plain value as text, one at a time.

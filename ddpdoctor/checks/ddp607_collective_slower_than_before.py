@@ -27,11 +27,14 @@ LEAST_SIZES = 2
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """One size in both runs: medians in seconds."""
+    """One size of a benchmark that takes longer than before."""
 
     size_bytes: int
+    """The size, as nccl-tests counts it."""
     before: float
+    """The median of the earlier run, in seconds."""
     now: float
+    """The median of this run, in seconds."""
 
 
 def check(bench: CollectiveBench, earlier: EarlierBench) -> Iterator[Finding]:

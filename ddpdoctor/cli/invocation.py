@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One command line as in a shell, and when it began, in seconds since the epoch."""
+    """One command line."""
 
     command: str = "ddpdoctor"
+    """As it is written in a shell, quoted where needed."""
     started_at: float = field(default_factory=time.time)
+    """When it began, in seconds since the epoch."""
 
 
 _current: ContextVar[Invocation] = ContextVar("invocation")

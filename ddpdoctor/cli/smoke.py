@@ -95,12 +95,16 @@ def _lint(path: Path, options: ReportOptions) -> Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What one stage gave: evidence, its outcome in a few words, its numbers for machines, and how long it took."""
+    """What one stage gave."""
 
     evidence: Evidence
+    """What its rules judge; undecided with the reason where the stage could not run."""
     outcome: str
+    """The result in a few words."""
     measured: Mapping[str, Measure] = field(default_factory=dict)
+    """The result in numbers, for machines."""
     seconds: float = 0.0
+    """How long it took."""
 
 
 def _timed(name: str, stage: Callable[[int], Stage], nproc: int) -> Stage:

@@ -98,6 +98,7 @@ class StatusLine:
     """One row below a scrolling region, as package managers have it: output of other programs cannot run into it."""
 
     shown: bool
+    """False without a terminal that can have one, or once it is too small."""
     _size: os.terminal_size | None = None
 
     def update(self, text: str) -> None:

@@ -26,11 +26,14 @@ COLLECTORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What the collectors of one process gave. `notes` name the collectors that failed themselves."""
+    """What the collectors of one process gave."""
 
     facts: tuple[Any, ...] = ()
+    """Instances of kinds of evidence."""
     missing: tuple[Missing, ...] = ()
+    """What could not be read, each with the reason."""
     notes: tuple[str, ...] = ()
+    """The collectors that failed themselves, which are bugs of ddpdoctor."""
 
 
 def collect(access: HostAccess) -> HostFacts:

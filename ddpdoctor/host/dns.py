@@ -14,7 +14,9 @@ class Resolved:
     """The addresses of a name in the order that connections try them, or why it has none."""
 
     addresses: tuple[str, ...] = ()
+    """In the order that connections try them; empty where there is none."""
     error: str | None = None
+    """Why it has none; None where it has."""
 
 
 def resolve(name: str, *, deadline_seconds: float = DEADLINE_SECONDS) -> Resolved:

@@ -28,15 +28,16 @@ def _started_by_hand() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """This process's surroundings; a test gives others. `root` stands before every absolute path that is read.
-
-    Setting `stop` ends every program that runs, at once and with all it started. `by_hand`: a person at a terminal started us.
-    """
+    """This process's surroundings; a test gives others."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """The variables of the environment."""
     root: Path = Path("/")
+    """Stands before every absolute path that is read."""
     stop: threading.Event = field(default_factory=threading.Event)
+    """Once set, every program that runs ends at once, with all that it started."""
     by_hand: bool = field(default_factory=_started_by_hand)
+    """Whether a person at a terminal started this process."""
 
     @property
     def launch(self) -> Launch | None:

@@ -16,12 +16,16 @@ MOST_KERNEL_LINES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEnd:
-    """What is known of a process that SIGKILL ended: kills in its group since it was first seen, and the kernel's words."""
+    """What is known of a process that SIGKILL ended."""
 
     oom_kills: int | None
+    """Kills for memory in its control group since it was first seen; None where the counter cannot be read."""
     limit_bytes: int | None
+    """The memory limit of its control group; None where there is none or it cannot be read."""
     peak_bytes: int | None
+    """The most memory that its control group has used; None where the kernel does not count it."""
     kernel_said: str | None
+    """The kernel's line about killing it; None where there is none or the log cannot be read."""
 
 
 class MemoryWatch:

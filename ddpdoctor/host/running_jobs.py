@@ -59,10 +59,12 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The jobs on this host, and the Python processes that may be more of them but may not be looked into."""
+    """What looking through /proc gave."""
 
     jobs: tuple[RunningJob, ...]
+    """Jobs of launchers, then those whose script started their ranks itself."""
     forbidden: tuple[int, ...]
+    """The Python processes of other users, which may be ranks and may not be looked into."""
 
 
 def find_jobs() -> Found:

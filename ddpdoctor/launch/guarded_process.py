@@ -36,13 +36,18 @@ _MARKS: WeakKeyDictionary[subprocess.Popen[str], str] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramEnd:
-    """How a program ended: its exit code (128 + N for signal N), its output, and whether the deadline ended it."""
+    """How a program ended."""
 
     code: int
+    """Its exit code; 128 + N for signal N."""
     stdout: str
+    """The last lines that it wrote there, as many as the caller keeps."""
     stderr: str
+    """As `stdout`."""
     timed_out: bool
+    """Whether the deadline ended it."""
     seconds: float
+    """From its start to its end."""
 
     @property
     def last_words(self) -> str | None:

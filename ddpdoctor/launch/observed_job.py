@@ -29,10 +29,12 @@ DRAIN_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A signal that reached us and went on to the job, and when, in seconds since the epoch."""
+    """A signal that reached us and went on to the job."""
 
     signal: signal.Signals
+    """One of `PASSED_ON`."""
     at: float
+    """When it came, in seconds since the epoch."""
 
 
 class ObservedJob:

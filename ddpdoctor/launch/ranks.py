@@ -31,15 +31,16 @@ MAX_LOCAL_RANKS = 256  # more processes of 200 MB and a thread pool each are a m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRun:
-    """How the ranks ended, and what rank 0 reported, in order. `speaks` is False on a joined rank other than 0.
-
-    `lacking` says which ranks of a launch did not come, where that is known.
-    """
+    """How the ranks of one of our programs ended."""
 
     ended: ProgramEnd
+    """The end of the launcher, or of the one rank that this process is."""
     results: tuple[dict[str, Any], ...]
+    """What rank 0 reported, in order; empty on other ranks."""
     speaks: bool
+    """Whether this process reports for the job: False on a joined rank other than 0."""
     lacking: str = ""
+    """Which ranks of a launch did not come; empty where all did or nothing shows it."""
 
 
 def our_file(folder: str, name: str) -> Path:

@@ -22,11 +22,14 @@ SCONTROL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """The store's address. `hosted` is True where the launcher's agent serves the store already."""
+    """The address of the store."""
 
     host: str
+    """The name or address of the host of rank 0."""
     port: int
+    """The TCP port of the store."""
     hosted: bool
+    """Whether the launcher's agent serves the store already."""
 
     def arguments(self, launch: Launch, deadline_seconds: float) -> list[str]:
         """What a probe that meets there is told; `probes/rendezvous_args.py` reads it."""

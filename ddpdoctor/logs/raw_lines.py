@@ -70,10 +70,12 @@ _CLOCK = re.compile(rb"\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d")
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """One line without its end, and its number in the file, from 1."""
+    """One line of a log file, or a part of a very long one."""
 
     number: int
+    """Its number in the file, from 1."""
     data: bytes
+    """Its bytes without the end of the line."""
     suspect: bool = True
     """Whether it holds a word that lines of failures hold."""
 

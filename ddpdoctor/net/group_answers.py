@@ -46,10 +46,12 @@ class NcclAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Reads the answers of nodes; one whose answer cannot be used is in `wrong`, with the reason."""
+    """Reads the answers of nodes."""
 
     messages: Messages
+    """Where nodes leave their answers."""
     wrong: dict[int, str]
+    """By node, why its answer cannot be used."""
 
     def of(self, nodes: Iterable[int], key: str, kind: type[T], *, until: float) -> dict[int, T]:
         """The answer under `key` of each node that gave one of type `kind` by `until`."""

@@ -68,8 +68,11 @@ class RoundAnswers:
     """What node 0 knows in the end."""
 
     links: Links
+    """Every direction that was tested, and the nodes between them."""
     nodes: tuple[Self, ...]
+    """The nodes that took part, by number."""
     ranks: RankSet
+    """All nodes that came, also those under a number that another one had."""
     left_out: tuple[str, ...] = ()
     """The nodes whose messages could not be used, each with the reason."""
 

@@ -27,10 +27,12 @@ ANSWER_BYTES = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """Where the way ended; the store is there only where `probe.outcome` is `joined`."""
+    """Where the way to the rendezvous ended."""
 
     probe: MasterProbe
+    """The step that it came to, with the reason where it went no further."""
     store: TCPStore | None = None
+    """The store; None unless `probe.outcome` is `joined`."""
     address: str = ""
     """The address that answered, as numbers."""
 

@@ -42,7 +42,9 @@ class Messages:
     """The messages of one run of `ddpdoctor net`, as JSON under a prefix of its own."""
 
     store: Store
+    """The store that all nodes reach."""
     prefix: str
+    """Stands before each key: a launcher's store still has the messages of earlier runs."""
 
     def say(self, key: str, value: Any) -> None:  # noqa: ANN401 - anything JSON can hold
         """Leave a message that everybody may read."""

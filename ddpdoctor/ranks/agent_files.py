@@ -38,8 +38,11 @@ class RankProcess:
     """One rank of the job on this host, as its agent wrote it down."""
 
     directory: Path
+    """The folder in which the agents of the job write."""
     pid: int
+    """The process id on this host, which its files are named after."""
     header: Header
+    """The rank, world size and counters at the beginning of its call ring, as they were when it was read."""
     owner: int | None = None
     """The user whose files are believed; None where the directory is our own."""
     rivals: tuple[RankProcess, ...] = field(default=(), compare=False)

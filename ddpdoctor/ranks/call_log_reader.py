@@ -31,10 +31,12 @@ from ddpdoctor.ranks.written_errors import error_of
 
 @dataclass(frozen=True, slots=True)
 class CallLog:
-    """The records of one rank, oldest first, and the texts that they refer to."""
+    """What the agent of one rank recorded of its calls."""
 
     records: Sequence[Record]
+    """Oldest first, as far as the ring was read."""
     texts: Texts
+    """The names, lines and groups that records refer to by number."""
 
     def calls(self) -> CollectiveCalls:
         """What the rank called, and where its iterations fall among its collectives."""

@@ -62,11 +62,14 @@ class _Containers(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """One file's record and the rank whose it is."""
+    """One file that holds a flight recorder's dump."""
 
     path: Path
+    """The file."""
     rank: int
+    """The rank that wrote it, by the name of the file or its folder."""
     record: FlightRecord
+    """Its content, checked."""
 
 
 def looks_like_dump(head: bytes) -> bool:

@@ -17,12 +17,16 @@ _NUMBER = re.compile(r"\d+")
 
 
 class UsedGroup(NamedTuple):
-    """What entries and tables say of a group; its number is written as in the table of statuses, None where none is known."""
+    """What entries and tables say of a group."""
 
     backend: str
+    """Such as `nccl`; empty where nothing tells."""
     name: str
+    """The group's name, the same on all its ranks."""
     description: str
+    """What the program or PyTorch called it, such as `default_pg`."""
     number: str | None
+    """Its number as in the table of statuses; None where none is known."""
 
 
 def description_of(told: object) -> str:

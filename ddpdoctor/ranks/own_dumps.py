@@ -33,9 +33,10 @@ REQUEST = b"1\n"  # PyTorch looks at the length only
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """Ranks that were asked for a dump, by rank, each with the time in seconds since the epoch."""
+    """Ranks that were asked for a dump."""
 
     at: Mapping[int, float]
+    """By rank, when it was asked, in seconds since the epoch."""
 
 
 def request(targets: Iterable[Target], environ: Mapping[str, str]) -> Requests:

@@ -21,6 +21,7 @@ class ProcessorTimes:
     """Reads the counters of ranks about once a second; `of_rank` returns the sums."""
 
     proc: Path = PROC
+    """The proc file system that is read."""
     _read_at: float = 0.0
     _ranks: dict[int, _Rank] = field(default_factory=dict)
 

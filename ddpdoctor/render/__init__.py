@@ -14,11 +14,14 @@ SHOWN_SKIP_REASONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPlace:
-    """One line of `where`: the ranks that are at one place and do the same there."""
+    """One line of `where`: ranks that are at one place and do the same there."""
 
     ranks: tuple[int, ...]
+    """Empty where no rank applies."""
     spot: str
+    """`file:line`, with ` in function` where that is known."""
     note: str
+    """What they do there; may be empty."""
 
     @property
     def who(self) -> str:

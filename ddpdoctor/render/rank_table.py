@@ -17,13 +17,18 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its title, its cell, what it is sorted by, and from which width of the terminal on it is shown."""
+    """One column of the table."""
 
     title: str
+    """Its header, and what `sort` calls it."""
     cell: Callable[[RankStatus], str]
+    """The text of a rank's cell."""
     key: Callable[[RankStatus], Any]
+    """What rows are sorted by."""
     from_width: int = 0
+    """Columns of the terminal below which it is left out; 0 for one that is always shown."""
     right: bool = True
+    """Whether cells are aligned at the right."""
 
 
 COLUMNS = (

@@ -23,16 +23,18 @@ FOLLOWED = 3  # nodes a level: 3 x 8 KiB of hashes and 3 x 512 bytes of words at
 
 @dataclass(frozen=True)
 class Located:
-    """Where a tensor differs: numbers of words in storage order, and each rank's words there, [ranks, words].
-
-    `complete` is whether these are all the words that differ; `blocks` of `block_bytes` bytes contain some.
-    """
+    """Where a tensor differs between ranks."""
 
     words: Tensor
+    """The numbers of the 8-byte words that differ, in storage order."""
     values: Tensor
+    """Each rank's words there, of shape (ranks, words)."""
     complete: bool
+    """Whether these are all the words that differ."""
     blocks: int
+    """How many blocks contain some of them, as far as they were counted."""
     block_bytes: int
+    """The size of such a block."""
 
 
 def locate(

@@ -55,7 +55,9 @@ class CallFacts:
     """Makes the facts about calls."""
 
     values: Values
+    """Tells what is called, and what arguments can be."""
     places: Surroundings
+    """Tells where a call stands."""
 
     def of(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Call]:
         """The calls of a function that may matter; `known` has the orders of its loops by their bodies."""

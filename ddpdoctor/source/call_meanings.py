@@ -34,11 +34,14 @@ _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 @in_large_numbers
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is called: its full name, the function or class of the program where it is one, and what the call is for."""
+    """What a call calls."""
 
     name: str
+    """The full name as far as imports tell it, `.method` for the method of an unknown object."""
     target: Scope | None = None
+    """The function or class of the program; None where it is none."""
     does: str = ""
+    """What the call is for, as `evidence.training_code.Call.does`; empty where no rule asks for it."""
 
 
 def meaning(values: Values, node: ast.Call, at: At) -> Meaning:

@@ -20,6 +20,7 @@ class CallsInPrograms:
     """
 
     index: Index
+    """Has the calls of each function in all files."""
     near: Mapping[str, frozenset[str]]
     """By file, the files of all programs that it belongs to."""
     programs: Sequence[frozenset[str]]

@@ -26,7 +26,9 @@ class ChangeFacts:
     """Makes the facts about changes."""
 
     values: Values
+    """Tells what is assigned."""
     places: Surroundings
+    """Tells where an assignment stands."""
 
     def of(self, scope: Scope) -> Iterator[Change]:
         """The changes in a function."""

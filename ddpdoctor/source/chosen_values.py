@@ -28,11 +28,14 @@ _OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One constant that is given, and the block that gives it."""
+    """One of the values that a name or a result gets by a test."""
 
     value: ast.expr | None
+    """The expression; None for a name without a value, and a `return` of nothing."""
     block: Block
+    """The block that gives it."""
     scope: Scope
+    """The function or module that the block is a part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Member:
     """A member of a class of the program. It has no order, and equals itself alone."""
 
     name: str
+    """As it is written, `Color.RED`."""
 
 
 def by_branches(values: Values, alternatives: Sequence[Alternative]) -> Iterator[Origin]:

@@ -24,7 +24,9 @@ class FrameworkHooks:
     """Tells whether a method is one of these, and which framework calls it."""
 
     values: Values
+    """Tells the bases of classes and who makes their objects."""
     guards: Guards
+    """Tells under which tests an object is made."""
 
     def is_hook(self, scope: Scope) -> bool:
         """Whether a framework calls a method on every rank: of a hook or a callback of a class of its own."""

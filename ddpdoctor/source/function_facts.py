@@ -28,7 +28,9 @@ class FunctionFacts:
     """Makes the facts about the functions of one run."""
 
     values: Values
+    """Tells what expressions of these functions can be."""
     started: frozenset[int] = frozenset()
+    """The functions that processes are started with, by `id()` of their scopes."""
 
     def __post_init__(self) -> None:
         """Nothing is known of any test or block yet."""

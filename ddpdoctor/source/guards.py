@@ -39,6 +39,7 @@ class Guards:
     """Makes the facts about tests, once for each block and calling context."""
 
     values: Values
+    """Tells what tests can be."""
     _made: dict[tuple[int, int], Guard | None] = field(default_factory=dict)
     _around: dict[tuple[int, int, tuple[int, ...]], tuple[Guard, ...]] = field(default_factory=dict)
     """By block, calling context, and how many branches of each block around it have left before."""

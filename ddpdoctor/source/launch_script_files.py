@@ -34,10 +34,12 @@ _PROGRAM = re.compile(r"(?<![\w./$}-])[\w./-]+\.py\b")
 
 @dataclass(frozen=True, slots=True)
 class ReadScripts:
-    """The facts, and what could not be read: file and reason."""
+    """What reading launch scripts gave."""
 
     files: ScriptFiles
+    """The scripts, manifests and programs that were read."""
     unreadable: tuple[tuple[str, str], ...] = ()
+    """Of each file that could not be read its path and the reason."""
 
 
 def script_files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

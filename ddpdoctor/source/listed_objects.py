@@ -44,6 +44,7 @@ class ListedObjects:
     """
 
     values: Values
+    """Tells what is put into a list."""
     _loops: dict[tuple[int, int], list[Listed]] = field(default_factory=dict)
     """What is in the lists that loops go over, by the expression and the context."""
     _calls: dict[int, dict[int, RawCall]] = field(default_factory=dict)

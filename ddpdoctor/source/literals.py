@@ -25,6 +25,7 @@ class Literal:
     """A literal that an expression holds."""
 
     value: object
+    """What `ast.literal_eval` gives for it; a wrapper keeps a literal `None` apart from no literal."""
 
 
 def known_literal(values: Values, node: ast.expr, at: At) -> Literal | None:

@@ -25,7 +25,9 @@ class LoopFacts:
     """Makes the facts about loops."""
 
     values: Values
+    """Tells what a loop goes over."""
     places: Surroundings
+    """Tells where a loop stands."""
 
     def of(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Loop]:
         """The loops of a function; `known` has their orders by their bodies."""

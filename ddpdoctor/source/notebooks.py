@@ -23,12 +23,16 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A code cell: its number from 1 among all cells, its text, and the part of the file that is its `source`."""
+    """A code cell of a notebook."""
 
     number: int
+    """Its number among all cells, from 1."""
     source: str
+    """Its text, with magics as they are written."""
     start: int
+    """Where the JSON value of its `source` begins in the file's text."""
     end: int
+    """Where that value ends; equal to `start` in a cell without one."""
 
     @property
     def lines(self) -> list[str]:

@@ -28,8 +28,11 @@ class At:
     """Where an expression is asked for."""
 
     scope: Scope
+    """The function, class body or module that the expression stands in."""
     order: int
+    """The number that the walk had come to: earlier assignments count; `reaching.END` for after everything."""
     block: Block
+    """The block that the expression stands in."""
 
 
 FLIPPED = {"first": "others", "others": "first"}

@@ -25,11 +25,14 @@ _PYTHON = frozenset({"python", "py", "python3", "pycon3", "ipython"})
 
 @dataclass(frozen=True, slots=True)
 class PythonText:
-    """One module's text, parsed; `places` is the file and line of each of its lines, empty where they are the file's own."""
+    """One module's text, parsed."""
 
     text: str
+    """The text that `tree` is of: of a notebook all its code cells, without magics."""
     tree: ast.Module
+    """The syntax tree, with lines of `text`."""
     places: tuple[tuple[str, int], ...] = ()
+    """File and line that people see for each line of `text`; empty where they are the file's own."""
 
 
 class Unreadable(Exception):  # noqa: N818 - a reason, shown as a note
@@ -117,10 +120,12 @@ def _parses(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of Python in a Markdown file: its text, and how many lines of the file stand before it."""
+    """A block of Python in a Markdown file."""
 
     code: str
+    """Its text, without the fences."""
     before: int
+    """How many lines of the file stand before it."""
 
 
 def python_blocks(text: str) -> Iterator[Block]:

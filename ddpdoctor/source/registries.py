@@ -35,6 +35,7 @@ class Registries:
     """What the decorators of the program have entered, by registry and text."""
 
     project: Project
+    """Tells which registry a name stands for."""
     _tables: dict[Owner, dict[str, list[Scope]]] = field(default_factory=dict)
 
     def add(self, scopes: Iterable[Scope]) -> None:

@@ -27,11 +27,14 @@ class Outer(Enum):
 
 @dataclass
 class Variables:
-    """What the script has set so far; `given` are the arguments of the function that runs."""
+    """What a script has set so far."""
 
     known: dict[str, str] = field(default_factory=dict)
+    """The value of each variable that certainly has it."""
     arrays: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The items of each array that certainly has them."""
     given: tuple[str, ...] | None = None
+    """The arguments of the function that runs; None outside of functions."""
 
     def copy(self) -> Variables:
         """The same, to be changed on its own."""

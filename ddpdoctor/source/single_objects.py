@@ -34,6 +34,7 @@ class SingleObjects:
     """The objects that are looked at one by one."""
 
     values: Values
+    """Tells which calls make objects of a class."""
     _known: dict[tuple[int, str], SingleObject] = field(default_factory=dict)
 
     def find(self, cls: Scope, made: str) -> SingleObject | None:

@@ -18,6 +18,7 @@ class Surroundings:
     """What surrounds the places of the functions of one run."""
 
     values: Values
+    """Tells what tests and `with` blocks can be."""
 
     def __post_init__(self) -> None:
         """Nothing is known of any test or block yet."""

@@ -53,10 +53,12 @@ _MATTERS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The facts, and what could not be read: file and reason."""
+    """What reading Python files gave."""
 
     code: TrainingCode
+    """The facts about modules and programs."""
     unreadable: tuple[tuple[str, str], ...]
+    """Of each file that could not be read its path and the reason."""
     judged: tuple[tuple[Outcome, ...], ...] = ()
     """What rules say of each part of the code, where they were asked; of the code itself only the comments are kept then."""
 

@@ -27,10 +27,12 @@ _BY_OTHER_WAYS = re.compile(r"getattr|children\(|_modules|__dict__|vars\(|eval\(
 
 @dataclass(eq=False)
 class UnusedParts:
-    """Finds them; `near` are the files of all programs that a file belongs to."""
+    """Finds layers that nothing uses."""
 
     project: Project
+    """The files in which names are looked for."""
     near: dict[str, frozenset[str]]
+    """By file, the files of all programs that it belongs to."""
     _names: dict[int, Counter[str]] = field(default_factory=dict)
 
     def of(self, source: Source) -> Iterator[UnusedPart]:

@@ -56,8 +56,11 @@ class Values:
     """The evaluator. An answer is a tuple of alternatives, empty where nothing is known."""
 
     project: Project
+    """The files of the run and the names that they import."""
     index: Index
+    """Who calls and sets what, over all files."""
     made: dict[str, tuple[RawCall, Scope]] = field(default_factory=dict)
+    """By place as in `Origin.made`, the calls that make loaders, samplers and trainers, with their functions."""
     near: dict[str, frozenset[str]] = field(default_factory=dict)
     """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
     programs: tuple[frozenset[str], ...] = ()

@@ -19,6 +19,7 @@ class Washing:
     """Finds such calls, and enters them among the definitions of what they change."""
 
     index: Index
+    """Tells which function a call calls."""
     _known: dict[int, list[tuple[RawCall, str]]] = field(default_factory=dict)
 
     def enter(self, scope: Scope) -> None:

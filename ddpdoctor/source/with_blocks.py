@@ -21,6 +21,7 @@ class WithBlocks:
     """Makes the facts about `with` blocks, once for each block and calling context."""
 
     values: Values
+    """Tells what a `with` enters."""
     _made: dict[tuple[int, int], Context] = field(default_factory=dict)
     _around: dict[tuple[int, int], tuple[Context, ...]] = field(default_factory=dict)
 

@@ -50,6 +50,7 @@ class FactsReader:
     """The facts in a bundle; ranks that sent the same part share one fact."""
 
     bundle: Bundle
+    """The parts that ranks have sent."""
     _known: dict[tuple[str, bytes | None], Any] = field(default_factory=dict)
 
     def facts(self, who: Who) -> RankFacts:

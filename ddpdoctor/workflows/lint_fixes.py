@@ -33,12 +33,16 @@ MOST_ROUNDS = 8  # fixes that touch the same part are made one after the other
 
 @dataclass(slots=True)
 class Fixed:
-    """What was changed: files as they were and as they are, how many fixes were made, and which files may not be written."""
+    """What was changed, or would be."""
 
     count: int = 0
+    """How many fixes were made."""
     before: dict[str, bytes] = field(default_factory=dict)
+    """By path, the content of each file with a fix before the first of them."""
     after: dict[str, bytes] = field(default_factory=dict)
+    """By path, the content after the last fix."""
     read_only: dict[str, None] = field(default_factory=dict)
+    """The paths of files that may not be written, in order."""
 
     def diff(self) -> tuple[str, list[str]]:
         """All changes as one unified diff that can be applied, and the files whose changes cannot be shown.

@@ -43,9 +43,10 @@ def answers(folder: Path) -> int:
 
 @dataclass(slots=True)
 class CaseRequests:
-    """The requests in `directory`, seen by one node's `watch`."""
+    """The requests for a case, seen by one node's `watch`."""
 
     directory: Path
+    """The folder in which nodes meet."""
     _seen: str | None = None
 
     def next(self) -> Path | None:

@@ -25,9 +25,10 @@ FRESH_SECONDS = 30.0  # older than the newest one, by the clock of the file syst
 
 @dataclass(slots=True)
 class SharedRows:
-    """The rows of this node's ranks in the `directory` in which nodes meet, in one file that this object owns."""
+    """The rows of this node's ranks, in one file that this object owns."""
 
     directory: Path
+    """The folder in which nodes meet."""
     _file: Path | None = None
 
     def write(self, statuses: Sequence[RankStatus]) -> None:

@@ -14,12 +14,13 @@ LONGEST_SECONDS = 60.0
 
 @dataclass(slots=True)
 class VerdictCommand:
-    """Runs `command` in a shell, with the report as JSON on its stdin; the job and the watch do not wait for it.
+    """Runs a command in a shell, with the report as JSON on its stdin; the job and the watch do not wait for it.
 
     `DDPDOCTOR_EVENT` is `verdict` or `resumed`. What the command prints goes to stderr, as stdout is the job's.
     """
 
     command: str
+    """The text of `--on-verdict`, for `/bin/sh -c`."""
     failures: list[str] = field(default_factory=list)
     """Why a run of it was in vain."""
     _threads: list[threading.Thread] = field(default_factory=list)

@@ -51,10 +51,12 @@ JOINING_SECONDS = 15.0  # without a rank that has joined, before it is seen wher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """The evidence, and how the script ended: its exit code. Under a launcher rank 0 alone has evidence and speaks."""
+    """What a tracked run of a script gave."""
 
     evidence: Evidence | None
+    """What its ranks wrote down; None on every rank of a launcher but rank 0, which reports."""
     code: int
+    """The exit code of the script."""
 
 
 @contextlib.contextmanager

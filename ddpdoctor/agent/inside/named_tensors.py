@@ -20,13 +20,18 @@ DIFFERENT_BY_DESIGN = {"prev_loss"}  # keys of an optimizer's state: LBFGS keeps
 
 @dataclass(frozen=True)
 class Item:
-    """One tensor: `structure` is all but its bytes. `tied_to` is the name of the tensor that it shares its bytes with."""
+    """One tensor that replicas share."""
 
     role: Role
+    """Whether it is a parameter, a buffer, or state of the optimizer."""
     name: str
+    """As the user has it, without prefixes of wrappers: `layer.weight`, of optimizer state `layer.weight.exp_avg`."""
     tensor: Tensor
+    """The tensor itself, not a copy."""
     structure: dict[str, Any]
+    """All but its bytes, such as dtype, device and shape, as JSON can hold it."""
     tied_to: str = ""
+    """The name of the tensor that it shares its bytes with; empty where it has bytes of its own."""
 
 
 def inventory(model: nn.Module, optimizer: Optimizer | None = None) -> list[Item]:

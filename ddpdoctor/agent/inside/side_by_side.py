@@ -24,11 +24,14 @@ MOVED_BYTES = 1 << 12  # a tensor, from which on one call for each costs less th
 
 
 class Kinds(NamedTuple):
-    """Of each tensor of a list."""
+    """What a list of tensors has to be for a plan of their copies to fit: one entry per tensor."""
 
     shapes: list[torch.Size]
+    """How much room each copy takes, with the dtype."""
     dtypes: list[torch.dtype]
+    """Copies of one dtype lie side by side."""
     devices: list[torch.device]
+    """Copies on one device are in one block."""
 
 
 def kinds_of(tensors: Sequence[Tensor]) -> Kinds:

@@ -26,12 +26,16 @@ _CALLS_AHEAD = re.compile(r"/torch/distributed/(?:algorithms|fsdp|pipelining)/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedPastALoop:
-    """`ranks` had left `loop`, in which the `others` were; `frame` is the line of the others in its function."""
+    """Ranks that had left a loop in which the others still were."""
 
     ranks: tuple[int, ...]
+    """The ranks past the loop, sorted."""
     others: tuple[int, ...]
+    """The ranks in it, sorted."""
     loop: Loop
+    """The loop in the source of the user's program."""
     frame: Frame
+    """The line of the others in the function that has the loop."""
     places: Mapping[int, Frame]
     """The line of the program at which each rank was."""
 

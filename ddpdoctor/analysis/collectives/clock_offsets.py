@@ -27,23 +27,24 @@ LEAST_CALLS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockOffset:
-    """What to add to the times of the ranks of one clock, in nanoseconds, to have them on the clock of the first rank.
-
-    `low` and `high` bound it, None where no collective tells. Where 0 is between them the clocks agree as far as collectives
-    show, and `offset` is 0; else it is the middle.
-    """
+    """How far one clock is from that of the first rank, as far as collectives tell."""
 
     ranks: tuple[int, ...]
+    """The ranks whose times are of this clock."""
     offset: int = 0
+    """What to add to their times, in nanoseconds: 0 where that lies between the bounds, else their middle."""
     low: int | None = None
+    """The least that it can be, in nanoseconds; None where no collective tells."""
     high: int | None = None
+    """The most that it can be, in nanoseconds; None where no collective tells."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockOffsets:
-    """One entry per host; per rank where the evidence does not say which ranks share a host."""
+    """The clocks of all ranks."""
 
     each: tuple[ClockOffset, ...]
+    """One per host, or per rank where the evidence does not say which ranks share a host; the reference first."""
 
     def by_rank(self) -> Mapping[int, int]:
         """What to add to the times of each rank, in nanoseconds."""

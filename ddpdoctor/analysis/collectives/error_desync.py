@@ -28,9 +28,10 @@ HOW_IT_IS_KNOWN = "inferred from the tracebacks of ranks that a timeout ended, a
 
 @dataclass(frozen=True, slots=True)
 class ErrorDesync:
-    """The two sides at the end of the job."""
+    """Ranks that waited for each other at the end of the job."""
 
     found: StackDesync
+    """The sides, as stacks of a living job would show them."""
 
 
 def derive(

@@ -17,14 +17,14 @@ from ddpdoctor.evidence.stacks import Stacks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherLines:
-    """Frames above torch, outermost first: `now` of ranks that wait in a collective, `noted` by rank, group and number.
-
-    `for_a_thread` are those of main threads that wait for the end, or for the result, of another thread.
-    """
+    """Frames above torch that no recorder holds, outermost first."""
 
     now: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict)
+    """By rank, the stack of one that waits in a collective."""
     for_a_thread: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict)
+    """By rank, the stack of a main thread that waits for the end, or for the result, of another thread."""
     noted: Mapping[tuple[int, str, int], Frame] = field(default_factory=dict)
+    """The line of a call by rank, group and sequence number, as the agent noted it."""
 
     def of(self, rank: int, group: str, seq: int, *, waits: bool) -> tuple[Frame, ...]:
         """Where the rank made this call, which it still `waits` in or not; empty where nobody knows."""

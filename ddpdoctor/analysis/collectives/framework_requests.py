@@ -20,7 +20,9 @@ class RankRequest:
     """A request that is under a test of the rank."""
 
     request: Request
+    """What the program asks the framework for."""
     condition: Condition
+    """The test of the rank that decides who asks."""
 
     @property
     def frame(self) -> Frame:

@@ -17,10 +17,12 @@ from ddpdoctor.analysis.majority import Vote, vote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlock:
-    """The ranks of one cycle and the call that each waits in; `sides` by the group that they are in first."""
+    """The ranks of one cycle."""
 
     waits: Mapping[int, IssuedCall]
+    """The call that each of them waits in."""
     sides: Vote
+    """The ranks by the group that they are in first, where groups with the same part in the job count as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Deadlocks:
     """Every cycle of ranks that wait for each other in different groups."""
 
     found: tuple[Deadlock, ...]
+    """The one with the oldest call first."""
 
 
 def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:

@@ -12,20 +12,24 @@ from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
 
 
 class Table(NamedTuple):
-    """The numbers in a rank's table of statuses, and the descriptions of its groups, sorted.
+    """What must be equal on ranks whose numbers mean the same groups.
 
     A rank that has no part in a group, and one that has not used it yet, may have the same numbers for other groups.
     """
 
     numbers: frozenset[int]
+    """The numbers of its groups, and those in its table of statuses."""
     descriptions: tuple[str, ...]
+    """The descriptions of its groups, sorted."""
 
 
 class Key(NamedTuple):
     """What tells a group of a rank from its others: its name, or its description."""
 
     name: str
+    """The group's name, the same on all its ranks; empty where the description stands for it."""
     description: str = ""
+    """A description that one group of the rank alone has; empty where the name stands for it."""
 
 
 def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:

@@ -14,15 +14,16 @@ from ddpdoctor.evidence.source import SourceCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedCall:
-    """A collective of a group of which `callers` alone made it, and `absent` members wait for them at a later line.
-
-    `issued` is what each of them waits in; `comparison` has the test.
-    """
+    """A collective of a group that some members made, and that others passed by."""
 
     callers: tuple[int, ...]
+    """The ranks that alone made it."""
     absent: tuple[int, ...]
+    """The members that wait for the callers at a later line."""
     issued: Mapping[int, IssuedCall]
+    """The call that each of all these ranks waits in."""
     comparison: Comparison
+    """Has the test of the rank that the callers passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class GuardedCalls:
     """One for each cycle of waits that such a call explains."""
 
     found: tuple[GuardedCall, ...]
+    """At most one for each cycle of waits."""
 
 
 def derive(deadlocks: Deadlocks, timeline: Timeline, code: SourceCode) -> GuardedCalls:

@@ -97,9 +97,10 @@ class LoopDeparture:
 
 @dataclass(frozen=True, slots=True)
 class LoopDepartures:
-    """The first departure of the job, None where the loops never diverged or nothing tells."""
+    """Where the loops of the job's ranks first diverged."""
 
     first: LoopDeparture | None
+    """The first departure; None where the loops never diverged or nothing tells."""
 
     def before(self, iteration: int) -> LoopDeparture | None:
         """The first departure, where ranks drew further batches after it, and if it came before this iteration."""

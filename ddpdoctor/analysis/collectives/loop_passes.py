@@ -24,14 +24,14 @@ _CONSTANT_RANGE = re.compile(  # alone, or in a function that neither shortens i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedBatch:
-    """The first forward at which the ranks' loops stood at different turns, each by its own count.
-
-    `ahead` are the ranks whose loop had turned more than once since the forward before.
-    """
+    """The first forward at which the ranks' loops stood at different turns."""
 
     forward: int
+    """The number of this forward, the same on all ranks."""
     turns: Mapping[int, int]
+    """By rank, how often its loop had turned by its own count."""
     ahead: tuple[int, ...]
+    """The ranks whose loop had turned more than once since the forward before."""
 
     @property
     def sides(self) -> Vote:

@@ -24,6 +24,7 @@ class MispairedObjects:
     """The failures of ranks whose last call had met another call of their peers, and that could not read what it received."""
 
     failures: tuple[Failure, ...]
+    """One per rank that could not read what it received."""
 
     def where(self) -> Iterator[Where]:
         """The lines of the errors."""

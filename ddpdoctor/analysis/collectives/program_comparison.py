@@ -41,10 +41,12 @@ FARTHEST = 64  # calls by which a program may differ and still be the same progr
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Ranks whose program differs from that of their like, and by how many calls; 0 where that is not known."""
+    """Ranks whose program differs from that of ranks with the same part in the job."""
 
     ranks: tuple[int, ...]
+    """The ranks that deviate, sorted."""
     extra: int
+    """How many calls more than the others each made, below 0 how many it left out; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class FirstDeviation:
     """Where a rank's program and that of a rank with the same part first diverged for good."""
 
     rank: int
+    """The rank that is compared."""
     like: int
     """The rank with the same part."""
     left_out: tuple[IssuedCall, ...] = ()
@@ -67,6 +70,7 @@ class ProgramComparison:
     """Compares the programs of ranks; each is read once, when it is asked for, and so is what all of them need."""
 
     timeline: Timeline
+    """The records of all ranks, with the groups and their members."""
     _programs: dict[int, RankProgram] = field(default_factory=dict)
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], CallPlaces] = field(default_factory=dict)
     _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)

@@ -14,10 +14,12 @@ TRIED = 200  # places from which ranks may differ: those where each rank has a l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceOffset:
-    """From call `seq` on, the rank's calls are its peers' calls moved by `extra`: above 0 it made more, below 0 fewer."""
+    """Since when a rank's calls are its peers' calls moved by a constant."""
 
     seq: int
+    """The sequence number of the first call that is moved."""
     extra: int
+    """How many calls more than its peers the rank has made; below 0 how many fewer."""
 
 
 def sequence_offset_of(

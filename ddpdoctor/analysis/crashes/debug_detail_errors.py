@@ -24,11 +24,14 @@ _NAMES |= {
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One rank's collective as PyTorch compared it; what the message leaves out is empty."""
+    """One rank's collective as PyTorch compared it."""
 
     op: str
+    """The operation, as the flight recorder names it."""
     seq: str
+    """Its sequence number in digits; empty where the message has none."""
     shape: str
+    """The tensor's shape as PyTorch prints it; empty where the message has none."""
 
     @property
     def name(self) -> str:
@@ -41,7 +44,9 @@ class Signatures:
     """What each rank was about to do, and the lines where ranks said so."""
 
     made: Mapping[int, Signature]
+    """By rank, the collective that it was about to make."""
     where: tuple[Where, ...]
+    """The lines at which ranks raised the error."""
 
     @property
     def sides(self) -> Vote:

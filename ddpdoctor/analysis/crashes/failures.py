@@ -115,11 +115,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Every failure, the first one first; and the ranks that ended with exit code 0."""
+    """How ranks of the job failed."""
 
     all: tuple[Failure, ...]
+    """Every failure, the first one first."""
     finished: tuple[int, ...]
+    """The ranks that ended with exit code 0."""
     log: JobLog | None
+    """The job's log; None where none was given."""
 
     def of(self, code: str) -> tuple[Failure, ...]:
         """The failures whose error text belongs to this rule."""

@@ -18,16 +18,16 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
-    """Who waits, and the ranks that do something else instead.
-
-    `waiting` are the ranks that wait for their peers, and `held_up` among them those that wait for a file lock that another rank
-    holds: one that waits for its peers, or one of `elsewhere`. `seconds` is None where nobody knows for how long.
-    """
+    """Who waits, and the ranks that do something else instead."""
 
     waiting: tuple[RankActivity, ...]
+    """The ranks that wait for their peers, and those that wait for a file lock of another rank."""
     elsewhere: tuple[RankActivity, ...]
+    """The ranks that do something else; the others may wait for any of them."""
     seconds: float | None
+    """For how long no rank has made progress; None where nobody knows."""
     held_up: tuple[RankActivity, ...] = ()
+    """Those of `waiting` that wait for a file lock, which a rank that waits or one of `elsewhere` holds."""
 
     @property
     def locks(self) -> dict[tuple[RankActivity, str], tuple[RankActivity, ...]]:

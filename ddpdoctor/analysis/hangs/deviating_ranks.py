@@ -23,7 +23,9 @@ class DeviatingRanks:
     """Tells which ranks of a cycle, or of those that are idle, left a call out, made one more, or made two in another order."""
 
     programs: ProgramComparison
+    """The calls of each rank beside those of ranks with the same part in the job."""
     outstanding: Outstanding
+    """What ranks have enqueued and not completed."""
 
     def of_cycle(self, found: FinalWait) -> FinalWait:
         """The same, or those of its ranks that left out what others wait in, made it besides, or made calls in another order."""

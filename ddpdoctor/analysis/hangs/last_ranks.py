@@ -16,9 +16,10 @@ from ddpdoctor.model import SkipCheck, group_ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRanks(Hang):
-    """A hang in which nobody waits any more: the ranks `elsewhere` keep the job from its end, and all others have `ended`."""
+    """A hang in which nobody waits any more: the ranks `elsewhere` keep the job from its end."""
 
     ended: tuple[int, ...]
+    """All other ranks of the job, which have ended."""
 
     def wait_for(self, culprits: Sequence[RankActivity]) -> str:  # noqa: ARG002 - as in every hang
         """`ranks 1-3 have ended`: the end of a sentence about the culprits."""

@@ -73,9 +73,11 @@ class EndedByPartner:
     """A send that a rank has not completed, and that its partner has received."""
 
     call: IssuedCall
+    """The send, as the rank enqueued it."""
     name: str
     """As users read it: `the send from rank 0 to rank 1`."""
     partner: int
+    """The rank that has received it."""
     completed: int
     """How many sends to this partner the rank has completed."""
     partner_completed: int
@@ -87,6 +89,7 @@ class Outstanding:
     """All operations that some rank waits in."""
 
     operations: tuple[Operation, ...]
+    """Collectives, then sends and receives, each with the ranks that wait in it."""
     of_rank: Mapping[int, tuple[Operation, ...]]
     """The oldest outstanding operation of each group of a rank, in the order in which the rank enqueued them."""
     idle: tuple[int, ...]

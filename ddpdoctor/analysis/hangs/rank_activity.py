@@ -145,6 +145,7 @@ class Activities:
     """What every rank that could be looked at is doing, in order of rank."""
 
     each: tuple[RankActivity, ...]
+    """One per rank, in order of rank."""
 
     @property
     def waiting(self) -> tuple[RankActivity, ...]:

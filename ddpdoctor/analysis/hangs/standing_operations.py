@@ -16,6 +16,7 @@ class StandingOperations:
     """Tells which of what is outstanding stands, and what stands before it."""
 
     outstanding: Outstanding
+    """What ranks have enqueued and not completed."""
 
     def stands(self, operation: Operation) -> bool:
         """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.

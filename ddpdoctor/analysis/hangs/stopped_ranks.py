@@ -17,6 +17,7 @@ class Behind:
     """A collective that a rank enqueued and has not completed, while peers of the group have; or a send."""
 
     rank: int
+    """The rank that did not complete it."""
     operation: IssuedCall
     """The oldest one of its group that the ring buffer still holds."""
     not_completed: int

@@ -15,10 +15,12 @@ def _any(value: str) -> bool:
 
 
 class DebugSetting(NamedTuple):
-    """When the value of a variable turns it on, and the effect."""
+    """A variable that is meant for debugging."""
 
     active: Callable[[str], bool]
+    """Whether a value of the variable turns it on."""
     effect: str
+    """What it does to a job that trains, as a sentence without a full stop."""
 
 
 SETTINGS = {  # the section "Debugging" of NCCL's guide, which warns against production use; torch's own by measurement

@@ -12,11 +12,14 @@ LOADS_A_FILE = "load_dotenv"
 
 @dataclass(frozen=True, slots=True)
 class Overwritten:
-    """One variable with the expression that it gets, and the line."""
+    """One variable that a program sets."""
 
     name: str
+    """The variable."""
     value: str
+    """The expression that it gets, as written."""
     line: int
+    """The line of the statement in its file, from 1."""
     conditional: bool = False
     """Whether it stands under an `if`."""
 

@@ -12,11 +12,14 @@ from ddpdoctor.model import group_ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setters:
-    """The ranks that set a variable, none where no launcher started us; `suffix` is ` (ranks 0-3)` or empty."""
+    """The ranks that set a variable."""
 
     ranks: tuple[int, ...]
+    """Empty where no launcher started this process."""
     suffix: str
+    """` (ranks 0-3)` for the end of a sentence; empty without ranks."""
     values: tuple[str, ...]
+    """Each value that one of them has, once."""
 
 
 def who_sets(environment: PerRank[Environment], names: Collection[str]) -> Iterator[tuple[str, Setters]]:

@@ -16,17 +16,18 @@ Weight: TypeAlias = "tuple[float, int, Kind]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprits:
-    """What accounts for bad links.
-
-    `nodes` fail with most of their partners in both directions, `ingress` ones only when others talk to them, `egress` ones only
-    when they talk. `blocks` are pairs of groups none of which reaches the other. `links` are the rest: source, target.
-    """
+    """What accounts for bad links."""
 
     nodes: tuple[int, ...] = ()
+    """Nodes that fail with most of their partners in both directions."""
     ingress: tuple[int, ...] = ()
+    """Nodes that fail only when others send to them."""
     egress: tuple[int, ...] = ()
+    """Nodes that fail only when they send."""
     blocks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    """Pairs of groups of nodes none of which reaches the other."""
     links: tuple[Direction, ...] = ()
+    """The bad links that nothing else accounts for, as source and target."""
 
 
 def attribute(tried: Mapping[Direction, bool]) -> Culprits:

@@ -23,12 +23,16 @@ BETWEEN_NODES: tuple[tuple[str, frozenset[LinkOutcome]], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer: how many nodes, directions or groups tried it and failed; `skipped` says why nobody did."""
+    """One layer of the network and how many tried it."""
 
     name: str
+    """What was tried, such as `NCCL over NET`."""
     tried: int = 0
+    """How many nodes, directions or groups tried it; those that failed at a layer below did not."""
     failed: int = 0
+    """How many of these failed."""
     skipped: str = ""
+    """Why nobody tried it; empty where somebody did."""
 
     @property
     def verdict(self) -> Literal["ok", "failed", "skipped"]:

@@ -14,10 +14,12 @@ FALLBACK = "127.0.0.1"  # what torch takes where the host's own name leads to no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlooChoice:
-    """The interfaces that gloo takes, and the words of the value for which it finds no address and gives up."""
+    """What gloo takes of the value of GLOO_SOCKET_IFNAME."""
 
     found: tuple[Interface, ...]
+    """The interfaces that have an address, in the order of the value."""
     lost: tuple[str, ...]
+    """The names for which gloo finds no address, so that it gives up."""
 
 
 def gloo_choice(value: str, network: Network) -> GlooChoice:

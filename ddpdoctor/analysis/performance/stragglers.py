@@ -57,9 +57,10 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """One entry per host on which several ranks met in enough rounds."""
+    """The latest rank of each host."""
 
     hosts: tuple[Straggler, ...]
+    """One per host on which several ranks met in enough rounds."""
 
 
 def derive(
@@ -77,15 +78,16 @@ def derive(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """The rounds in which the ranks of one host met: when each rank arrived, and when the round before had released all.
-
-    Times are nanoseconds since the epoch: `arrived[i, j]` of rank number `i` in round `j`, `released[j]` of round `j`.
-    """
+    """The rounds in which the ranks of one host met. Times are nanoseconds since the epoch."""
 
     ranks: tuple[int, ...]
+    """The ranks of the host, in the order of the rows of `arrived`."""
     arrived: Times
+    """When each rank arrived, of shape (ranks, rounds)."""
     released: Times
+    """When the round before had released all ranks, of shape (rounds,)."""
     span_ns: float
+    """From the first release to the last call that was recorded."""
 
 
 def rounds_of(records: dict[int, FlightRecord]) -> Rounds | None:

@@ -16,12 +16,16 @@ MOST_CALLS = 4  # functions between the epoch loop and the loop over the batches
 
 @dataclass(frozen=True, slots=True)
 class EpochLoop:
-    """A loop over epochs, in its function, and the loop over a loader that it leads to."""
+    """A loop over epochs, and the loop over a loader that it leads to."""
 
     epochs: Loop
+    """The outer loop."""
     function: Function
+    """The function in which the outer loop stands."""
     batches: Loop
+    """The inner loop, over a loader."""
     within: Function
+    """The function in which the inner loop stands: `function`, or one that it calls."""
     inner: int
     """The place in `function` where the batches begin: the inner loop, or the call that leads to it."""
     through: Value

@@ -20,10 +20,15 @@ class BenchSection:
     """The two charts, the table of the terminal, and the sentences below it."""
 
     title: str
+    """The collective, dtype, backend and ranks."""
     charts: tuple[Chart, ...]
+    """Bandwidth and time over size, beside those of an earlier run where there is one."""
     header: tuple[tuple[str, str], ...]
+    """Of each column the name and the unit."""
     rows: tuple[tuple[str, ...], ...]
+    """One per size, as long as `header`."""
     lines: tuple[str, ...]
+    """The fit, the published figure, the check of values, and what was left out."""
 
 
 def bench_section(evidence: Evidence) -> BenchSection | None:

@@ -37,7 +37,9 @@ class SkippedRow:
     """Checks that were skipped for one reason."""
 
     codes: tuple[str, ...]
+    """The codes of their rules."""
     reason: str
+    """Why they were skipped, as a sentence without a full stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,9 @@ class CheckSection:
     """The checks that ran, and those that were skipped."""
 
     rows: tuple[CheckRow, ...]
+    """The checks that ran or crashed, by code; those that found nothing come last."""
     skipped: tuple[SkippedRow, ...]
+    """One per reason."""
     not_tried: int
     """How many checks were not this command's business."""
 

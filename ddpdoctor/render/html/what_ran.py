@@ -17,11 +17,14 @@ SHOWN_HOSTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Which command wrote a report, and when (seconds since the epoch)."""
+    """Which command wrote a report, and when."""
 
     command: str
+    """The command line, without secrets."""
     version: str
+    """The version of ddpdoctor that wrote it."""
     at: float
+    """When it was written, in seconds since the epoch."""
 
     @property
     def time(self) -> str:
