@@ -144,6 +144,7 @@ def _to_builtins(evidence: Evidence) -> dict[str, Any]:
         "missing": [msgspec.to_builtins(missing) for missing in evidence.missing],
         "notes": list(evidence.notes),
         "undecided": list(evidence.undecided),
+        **({"earlier": [_to_builtins(attempt) for attempt in evidence.earlier]} if evidence.earlier else {}),
     }
 
 
@@ -155,25 +156,28 @@ def _decoded(data: bytes, *, source: str) -> Evidence:
     unknown: set[str] = set()
     reader = _FactReader()
     try:
-        shell = msgspec.json.decode(data, type=_Document)
-        ranks = tuple(
-            RankFacts(rank=rank.rank, host=rank.host, facts=reader.facts(rank.facts, unknown)) for rank in shell.ranks
-        )
-        job = reader.facts(shell.job, unknown)
+        evidence = _evidence(msgspec.json.decode(data, type=_Document), reader, unknown)
     except (ValueError, RecursionError) as error:  # of msgspec, or of evidence that does not fit together
         raise UsageError(f"{source} is not a valid case: {error}") from None
-    notes = list(shell.notes)
-    if unknown:
-        notes.append(f"the case holds evidence this version does not know and ignores: {', '.join(sorted(unknown))}")
+    if not unknown:
+        return evidence
+    ignored = f"the case holds evidence this version does not know and ignores: {', '.join(sorted(unknown))}"
+    return replace(evidence, notes=(*evidence.notes, ignored))
+
+
+def _evidence(shell: _Document, reader: _FactReader, unknown: set[str]) -> Evidence:
     return Evidence(
-        job=job,
-        ranks=ranks,
+        job=reader.facts(shell.job, unknown),
+        ranks=tuple(
+            RankFacts(rank=rank.rank, host=rank.host, facts=reader.facts(rank.facts, unknown)) for rank in shell.ranks
+        ),
         missing=tuple(shell.missing),
-        notes=tuple(notes),
+        notes=tuple(shell.notes),
         undecided=tuple(shell.undecided),
         launched=shell.launched,
         about_job=shell.about_job,
         meta=shell.meta,
+        earlier=tuple(_evidence(attempt, reader, unknown) for attempt in shell.earlier),
     )
 
 
@@ -254,6 +258,7 @@ class _Document(msgspec.Struct):
     missing: list[Missing] = []
     notes: list[str] = []
     undecided: list[str] = []
+    earlier: list[_Document] = []
 
 
 def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence of any kind

@@ -22,6 +22,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
 from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.messages.attempts import over_all_attempts
 from ddpdoctor.messages.known_errors import known_errors
 from ddpdoctor.messages.unexplained import calls_not_kept, lost_peers, motion, unexplained_failure, unexplained_stall
 from ddpdoctor.model import (
@@ -81,8 +82,17 @@ def diagnose(
 
     A prefix such as `DDP3` stands for its family. Findings come root cause first; a finding whose code another's rule
     `explains` carries that code in `explained_by` and comes after it. A rule that `outcomes_about` has asked about the parts
-    of the evidence is not asked again: its outcomes, part by part, are `judged`.
+    of the evidence is not asked again: its outcomes, part by part, are `judged`. The attempts of a job that was restarted are
+    judged each by itself.
     """
+    last = _of_one_attempt(evidence, select, ignore, judged)
+    earlier = [_of_one_attempt(attempt, select, ignore, ()) for attempt in evidence.earlier]
+    return over_all_attempts(last, earlier, evidence)
+
+
+def _of_one_attempt(
+    evidence: Evidence, select: Collection[str], ignore: Collection[str], judged: Iterable[Sequence[Outcome]]
+) -> Report:
     evidence = as_requested(evidence)
     resolver = _Resolver(evidence)
     known = _of_all_parts(judged)

@@ -31,6 +31,14 @@ EVIDENCE = Evidence(
 )
 
 
+def test_the_attempts_of_a_restarted_job_come_back(tmp_path: Path) -> None:
+    restarted = Evidence(notes=("the second attempt",), earlier=(EVIDENCE,))
+
+    case.save(restarted, tmp_path / "case.json")
+
+    assert case.load(tmp_path / "case.json") == restarted
+
+
 @pytest.mark.parametrize("name", ["case.json", "folder"])
 def test_a_case_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     file = case.save(EVIDENCE, tmp_path / name)

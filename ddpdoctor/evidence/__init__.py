@@ -127,6 +127,8 @@ class Evidence:
     """Whether a job was observed (watch, hang, verify-sync SCRIPT): then facts about the host are background."""
     meta: Mapping[str, str] = field(default_factory=dict)
     """What was run, for a reader of the case."""
+    earlier: tuple[Evidence, ...] = ()
+    """Of a job whose launcher started its ranks again: what is known of each attempt before this one, the first one first."""
 
     def one(self, kind: type[T]) -> T | None:
         """The job's only instance of `kind`, or None."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ddpdoctor.evidence import Evidence, RankFacts
@@ -44,4 +45,8 @@ def join(parts: Sequence[Evidence], *, one_job: bool = True) -> Evidence:
         launched=(any if one_job else all)(part.launched for part in parts),
         about_job=any(part.about_job for part in parts),
         meta={key: value for part in reversed(parts) for key, value in part.meta.items()},
+        earlier=tuple(
+            join([known for known in attempt if known is not None])
+            for attempt in zip_longest(*(part.earlier for part in parts))
+        ),
     )

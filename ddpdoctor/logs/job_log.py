@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ddpdoctor.evidence import Evidence, RankFacts
@@ -12,6 +13,7 @@ from ddpdoctor.evidence.frames import is_launchers
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.logs import launchers
+from ddpdoctor.logs.attempts import AttemptEnd, Attempts, failed_launcher
 from ddpdoctor.logs.failure_signs import (
     explains_a_failure,
     form_of,
@@ -40,25 +42,47 @@ _ANNOUNCED = re.compile(r"GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)")
 _WORLD = re.compile(r"(?:world[_ ]size|WORLD_SIZE|num_processes)\s*[=:]\s*(\d+)")
 
 
-def read_logs(paths: Sequence[Path]) -> Evidence:
+def read_logs(paths: Sequence[Path], *, restarts: int = 0) -> Evidence:
     """What the logs at `paths` show of the job and of each rank, one line after the other, whatever their size.
+
+    Of a job whose launcher started its ranks again, `restarts` times as far as is known, each attempt is read by itself.
 
     Raises:
         OSError: one of them cannot be read.
     """
-    log = LogContents()
+    whole = LogContents()
+    _read(paths, [whole], Attempts({}))
+    attempts = Attempts.between(whole.attempt_ends, restarts=restarts)
+    if attempts.count == 1:
+        return _evidence(whole, paths)
+    parts = [LogContents(several_nodes=whole.several_nodes, world_size=whole.world_size) for _ in range(attempts.count)]
+    _read(paths, parts, attempts)
+    *earlier, last = (_evidence(part, paths) for part in parts)
+    return replace(last, earlier=tuple(earlier))
+
+
+def _read(paths: Sequence[Path], parts: Sequence[LogContents], attempts: Attempts) -> None:
+    """Give each line to the contents of its attempt."""
+    number = 0
     for path in paths:
-        log.file = str(path)
+        for part in parts:
+            part.file = str(path)
         try:
             for line in lines_of(path):
-                log.lines += 1
-                _take(log, line)
+                number += 1
+                part = parts[attempts.of_line(str(path), number)]
+                part.lines = number
+                _take(part, line)
         except OSError as error:  # one of reading, and not of opening, names no file
             error.filename = str(path)
             raise
-        for rank in log.ranks.values():
-            rank.tracebacks.close()
-        log.spawned = None
+        for part in parts:
+            for rank in part.ranks.values():
+                rank.tracebacks.close()
+            part.spawned = None
+
+
+def _evidence(log: LogContents, paths: Sequence[Path]) -> Evidence:
     handled = complete(log)
     return Evidence(
         job=(_job(log, paths, handled),),
@@ -79,6 +103,8 @@ def _take(log: LogContents, line: LogLine) -> None:
         _announce(log, int(found[1]), int(found[2]))
     if line.suspect and (number := launchers.crash_of(text)) is not None:
         log.crashes.setdefault(possible_rank(line.rank), Crash(signal=number, line=log.lines))
+    if line.suspect and (launcher := failed_launcher(text)) is not None:
+        log.attempt_ends.append(AttemptEnd(log.file, log.lines, launcher))
     if line.rank is None and _of_launcher(log, text):
         return
     if found := _SPAWNED.match(text):

@@ -10,6 +10,7 @@ from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.job_log import FailureLine
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.logs import launchers
+from ddpdoctor.logs.attempts import AttemptEnd
 from ddpdoctor.logs.failure_signs import form_of, shows_work
 from ddpdoctor.logs.torchrun_table import TorchrunTable
 from ddpdoctor.logs.tracebacks import Tracebacks
@@ -136,7 +137,9 @@ class LogContents:
     at_work: bool = False
     """Whether a line shows the job at work or at a clean end."""
     lines: int = 0
-    """How many lines were read."""
+    """The number of the last line that was read, among all."""
+    attempt_ends: list[AttemptEnd] = field(default_factory=list)
+    """The lines by which torchrun said that a rank had failed."""
 
     ranks_in_ranges: int = 0
     """How many ranks are known from ranges alone."""

@@ -148,16 +148,35 @@ def find_ranks(directory: Path, owner: int | None = None) -> tuple[RankProcess, 
     Raises:
         OtherVersionError: the agent of a rank is that of another version of ddpdoctor.
     """
+    oldest_first = _oldest_first(directory, owner)
+    return tuple(replace(process, rivals=_rivals(process, oldest_first)) for process in _latest(oldest_first))
+
+
+def ranks_of_attempts(directory: Path) -> dict[int, tuple[RankProcess, ...]]:
+    """By how often the launcher had started its ranks before, the ranks of each attempt that a rank joined."""
+    oldest_first = _oldest_first(directory, None)
+    restarts = sorted({process.header.restart for process in oldest_first})
+    return {
+        restart: _latest([process for process in oldest_first if process.header.restart == restart])
+        for restart in restarts
+    }
+
+
+def _oldest_first(directory: Path, owner: int | None) -> list[RankProcess]:
     ages: dict[RankProcess, tuple[int, float]] = {}
     for ring in directory.glob("*.ring"):
         header = read_header(_bytes(ring, HEADER_BYTES, owner=owner), f"the call ring of process {ring.stem}")
         if header is not None and header.rank >= 0 and ring.stem.isdigit():
             process = RankProcess(directory=directory, pid=int(ring.stem), header=header, owner=owner)
             ages[process] = (header.restart, ring.stat().st_ctime)
-    oldest_first = sorted(ages, key=ages.__getitem__)
+    return sorted(ages, key=ages.__getitem__)
+
+
+def _latest(oldest_first: Sequence[RankProcess]) -> tuple[RankProcess, ...]:
+    """By rank, the processes that no other one has replaced."""
     youngest = {_slot(process): process for process in oldest_first}
     latest = {process.rank: process for process in oldest_first if youngest[_slot(process)] is process}
-    return tuple(replace(latest[rank], rivals=_rivals(latest[rank], oldest_first)) for rank in sorted(latest))
+    return tuple(latest[rank] for rank in sorted(latest))
 
 
 def _rivals(process: RankProcess, others: Sequence[RankProcess]) -> tuple[RankProcess, ...]:

@@ -16,10 +16,10 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
-from ddpdoctor.ranks.agent_files import FATAL, RankProcess
+from ddpdoctor.ranks.agent_files import FATAL, RankProcess, ranks_of_attempts
 
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
-OF_TORCHRUN = re.compile(r"torch\.distributed\.elastic\.")  # its summary of the failure, which no rank wrote
+OF_TORCHRUN = re.compile(r"torch\.distributed\.elastic\.|[EWI]\d{4} [\d:.]+ \d+ torch/distributed/")  # no rank wrote it
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # of a launcher itself, or of one below a shell
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
 ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -105,10 +105,18 @@ def _as_asked(end: _End, asked: Received) -> bool:
 
 
 def _first_failure(ranks: Sequence[RankProcess], ended: Mapping[int, ExitCode]) -> float | None:
-    """When a launcher of these ranks first collected a failure: of one of them, or of a rank that has no agent in it."""
+    """When a launcher of these ranks first collected a failure: of one of them, or of a rank that has no agent in it.
+
+    A process without an agent is of an earlier attempt where it was collected before the last process of such an attempt.
+    """
     current = {agent.pid for agent in ranks}
-    earlier = {int(ring.stem) for agent in ranks[:1] for ring in agent.directory.glob("*.ring")} - current
-    return min((one.at for one in failures_in_launch(ranks, ended) if one.pid not in earlier), default=None)
+    others = {int(ring.stem) for agent in ranks[:1] for ring in agent.directory.glob("*.ring")} - current
+    restart = max((agent.header.restart for agent in ranks), default=0)
+    attempts = ranks_of_attempts(ranks[0].directory) if restart else {}
+    before = {agent.pid for number, attempt in attempts.items() if number < restart for agent in attempt}
+    began = max((ended[pid].at for pid in before & ended.keys()), default=0.0)
+    failed = (one for one in failures_in_launch(ranks, ended) if one.pid not in others and one.at > began)
+    return min((one.at for one in failed), default=None)
 
 
 def failures_in_launch(ranks: Sequence[RankProcess], ended: Mapping[int, ExitCode]) -> Iterator[ExitCode]:

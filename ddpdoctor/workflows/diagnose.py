@@ -6,7 +6,7 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpdoctor import case
@@ -109,6 +109,7 @@ def gather(paths: Sequence[Path]) -> Evidence:
         undecided=(*joined.undecided, *_shows_nothing(joined)),
         about_job=True,
         meta=joined.meta,
+        earlier=tuple(replace(attempt, job=(*attempt.job, *_source(attempt))) for attempt in joined.earlier),
     )
 
 

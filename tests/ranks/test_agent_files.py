@@ -10,7 +10,7 @@ import pytest
 
 from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.evidence.launch import Joining
-from ddpdoctor.ranks.agent_files import find_ranks
+from ddpdoctor.ranks.agent_files import find_ranks, ranks_of_attempts
 
 
 @pytest.fixture
@@ -66,3 +66,12 @@ def test_a_process_that_has_ended_is_none(tmp_path: Path, processes: list[subpro
     other.communicate()
 
     assert not rivals(tmp_path)
+
+
+def test_the_processes_of_each_attempt_are_kept_apart(tmp_path: Path) -> None:
+    joins(tmp_path, 11, address="localhost:1")
+    joins(tmp_path, 22, address="localhost:1", restart=2)
+
+    pids = {number: [agent.pid for agent in attempt] for number, attempt in ranks_of_attempts(tmp_path).items()}
+
+    assert pids == {0: [11], 2: [22]}

@@ -6,6 +6,7 @@ import json
 import signal
 from pathlib import Path
 
+from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure
@@ -14,7 +15,7 @@ from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import EndRequest, RankError, RankExit
 from ddpdoctor.launch.observed_job import Received
-from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.agent_files import RankProcess, ranks_of_attempts
 from ddpdoctor.ranks.rank_exits import asked_to_end, exits_of, failures_in_launch, with_log, without_handled_errors
 
 TORCHRUN = 50
@@ -59,6 +60,17 @@ def test_the_failures_of_an_earlier_attempt_and_of_helpers_accuse_nobody(tmp_pat
     helper = collected((900, 1, 11.0), parent=now.pid)
 
     assert ended_by_launcher([now], killed | helper) == []
+
+
+def test_what_failed_in_an_earlier_attempt_before_it_joined_ends_no_rank_of_now(tmp_path: Path) -> None:
+    """Process 900 raised before it joined; its peer was ended, and the launcher started both again."""
+    for pid, restart in ((800, 0), (FIRST_PID, 1)):
+        CallRing(str(tmp_path / f"{pid}.ring"), rank=0, world_size=2, restart=restart)
+    (now,) = ranks_of_attempts(tmp_path)[1]
+    before = collected((900, 1, 11.0), (800, -signal.SIGTERM, 11.1))
+
+    assert ended_by_launcher([now], before | collected((now.pid, -signal.SIGKILL, 20.0))) == []
+    assert ended_by_launcher([now], before | collected((901, 1, 19.0), (now.pid, -signal.SIGKILL, 20.0))) == [0]
 
 
 def test_a_rank_that_crashed_unseen_says_by_which_signal(tmp_path: Path) -> None:

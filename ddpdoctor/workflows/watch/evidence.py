@@ -31,8 +31,7 @@ from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.host.oom import MemoryWatch
 from ddpdoctor.host.running_jobs import LaunchedProcess, ended_for, launched_for
 from ddpdoctor.launch.observed_job import ObservedJob
-from ddpdoctor.logs.job_log import read_logs
-from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks
+from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks, ranks_of_attempts
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
@@ -51,6 +50,7 @@ from ddpdoctor.ranks.target import Target, targets_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again, not_probed
+from ddpdoctor.workflows.watch.attempts import Attempts
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
 Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining | MissingGradients
@@ -116,9 +116,12 @@ class JobEvidence:
     def after_exit(self, code: int, stall: Evidence | None) -> Evidence:
         """What is known once the job has ended with `code`, with what its stall showed, unless it went on."""
         looked = {found.rank: found for found in stall.ranks} if stall is not None else {}
-        ranks = find_ranks(self.directory)
         return self._together(
-            ranks, looked, stall.missing if stall else (), stall.one(Stall) if stall else None, code=code
+            find_ranks(self.directory),
+            looked,
+            stall.missing if stall else (),
+            stall.one(Stall) if stall else None,
+            code=code,
         )
 
     def ranks(self) -> tuple[RankProcess, ...]:
@@ -151,7 +154,10 @@ class JobEvidence:
         *,
         code: int | None,
     ) -> Evidence:
-        ending = self._ending(ranks, stall, code)
+        attempts = Attempts.of(ranks, self.job.stderr_files() if code is not None else ())
+        if attempts.last > max((agent.header.restart for agent in ranks), default=0):
+            ranks, looked = (), {}  # of the last attempt, which no rank joined, the log alone tells
+        ending = self._ending(ranks, attempts.log, stall, code)
         tracks = {found.rank: found.facts for found in self.audit.facts()} if self.audit is not None else {}
         joined = self._joined(ranks, looked, ending, tracks)
         seen = joined.keys() | looked.keys()
@@ -182,7 +188,23 @@ class JobEvidence:
                 *_notes_of(_tracks(tracks.values())),
             ),
             about_job=True,
+            earlier=tuple(self._earlier(number, attempts) for number in attempts.earlier),
         )
+
+    def _earlier(self, number: int, attempts: Attempts) -> Evidence:
+        """What is known of an attempt before the last one: how its ranks ended, what they had called, and what they printed."""
+        ranks = ranks_of_attempts(self.directory).get(number, ())
+        ended = ended_processes(self.directory)
+        exits = exits_of(ranks, ended, main=(self.job.pid, None), killed_at=None)
+        exits = {rank: self._with_memory(end) for rank, end in exits.items()}
+        log, printed = None, attempts.printed_in(number)
+        if printed is not None:
+            exits, log = with_log(exits, printed, {agent.rank for agent in ranks})
+        ending = _Ending(exits=exits, log=log, request=None, interrupted=False)
+        facts = self._of_ranks(self._joined(ranks, {}, ending, {}), {}, ending)
+        size = JobSize(ranks=max(agent.header.world_size for agent in ranks)) if ranks else None
+        of_job = (source_of(_frames(facts)), overwrites_of(_frames(facts)), log, size)
+        return Evidence(job=tuple(fact for fact in of_job if fact is not None), ranks=tuple(facts), about_job=True)
 
     def _of_ranks(
         self, joined: Mapping[int, tuple[Any, ...]], looked: Mapping[int, RankFacts], ending: _Ending
@@ -193,18 +215,20 @@ class JobEvidence:
         host = socket.gethostname()
         return [RankFacts(rank=rank, host=host, facts=facts) for rank, facts in {**ended, **shown, **joined}.items()]
 
-    def _ending(self, ranks: tuple[RankProcess, ...], stall: Stall | None, code: int | None) -> _Ending:
-        """How the ranks ended, with what the log says of it once the job has ended with `code`."""
+    def _ending(
+        self, ranks: tuple[RankProcess, ...], read: Evidence | None, stall: Stall | None, code: int | None
+    ) -> _Ending:
+        """How the ranks ended, with what was `read` of the log once the job has ended with `code`."""
         ended = ended_processes(self.directory)
         asked = asked_to_end(self.job.received, {code, *(one.code for one in ended.values())}, time.time())
         exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_at=self.killed_at, asked=asked)
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
         log = None
-        if code is not None:
+        if code is not None and read is not None:
+            exits, log = with_log(exits, read, {agent.rank for agent in ranks})
+            if log is not None and code == 0 and (read.earlier or not any(failures_in_launch(ranks, ended))):
+                log = without_handled_errors(exits, log)
             with contextlib.suppress(OSError):
-                exits, log = with_log(exits, read_logs(self.job.stderr_files()), {agent.rank for agent in ranks})
-                if log is not None and code == 0 and not any(failures_in_launch(ranks, ended)):
-                    log = without_handled_errors(exits, log)
                 said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
                 exits = with_users_faulthandler(exits, said)
         request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None

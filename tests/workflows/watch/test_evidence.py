@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent.inside.call_log import CallLog
+from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.call_ring import Header
-from ddpdoctor.evidence import RankFacts
+from ddpdoctor.agent.inside.schema.error import Error
+from ddpdoctor.agent.inside.schema.rank_end import ExitCode, RankFailure
+from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit
@@ -42,6 +46,31 @@ def test_a_look_at_a_job_says_whether_the_job_stalled(tmp_path: Path, *, stalled
     stall = evidence.one(Stall)
     assert (stall is not None) is stalled
     assert stall is None or stall.seconds >= 30.0
+
+
+def test_the_end_of_an_earlier_attempt_is_evidence_of_its_own(tmp_path: Path) -> None:
+    for pid, restart in ((11, 0), (22, 1)):
+        CallRing(str(tmp_path / f"{pid}.ring"), rank=1, world_size=2, restart=restart)
+    (tmp_path / "11.error").write_text(json.dumps(RankFailure(10.0, Error("ValueError", "bad sample"))))
+    (tmp_path / "exits").write_text(
+        "".join(f"{json.dumps(end)}\n" for end in (ExitCode(11, 1, 11.0, 5), ExitCode(22, 0, 20.0, 5)))
+    )
+    with (
+        private_directory() as folder,
+        observe(["true"], environ={}, mark=f"NOBODY={os.getpid()}", folder=folder, die_with_us=True) as job,
+    ):
+        job.wait(30.0)
+        job.drain()
+        evidence = JobEvidence(job=job, directory=tmp_path).after_exit(0, None)
+
+    (earlier,) = evidence.earlier
+    assert [(one.exit_code, one.error is not None) for one in _ends(earlier)] == [(1, True)]
+    assert [(one.exit_code, one.error is not None) for one in _ends(evidence)] == [(0, False)]
+
+
+def _ends(evidence: Evidence) -> list[RankExit]:
+    exits = evidence.per_rank(RankExit)
+    return [entry.value for entry in exits] if exits is not None else []
 
 
 def test_a_rank_that_ended_before_it_joined_is_known_in_a_stall(
