@@ -93,9 +93,9 @@ class Fix:
     """How a tool can correct a finding in the source code."""
 
     edit: Edit
-    """The change."""
+    """How `old` becomes `new`."""
     file: str
-    """The file."""
+    """The path as in the finding's place; of a notebook with the cell."""
     line: int
     """The line, from 1."""
     column: int | None = None

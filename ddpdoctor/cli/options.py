@@ -94,7 +94,7 @@ class ReportOptions:
     """What the user asked of the report."""
 
     format: Format = Format.TEXT
-    """How it is written."""
+    """Text for people, or one of the formats for machines."""
     output: Path | None = None
     """The file that it is written to; None for stdout."""
     select: tuple[str, ...] = ()

@@ -72,7 +72,7 @@ class ProjectFile:
     """The nearest pyproject.toml with a table of ours."""
 
     path: Path
-    """Where it is."""
+    """The pyproject.toml itself."""
     table: Mapping[str, Any]
     """What `[tool.ddpdoctor]` holds."""
 

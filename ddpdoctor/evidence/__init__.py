@@ -27,7 +27,7 @@ class Entry(Generic[T]):
     host: str
     """The name of its host."""
     value: T
-    """The fact."""
+    """An instance of the kind that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HostEntry(Generic[T]):
     ranks: tuple[int, ...]
     """The ranks on it; empty where no launcher started us."""
     value: T
-    """The fact."""
+    """An instance of the kind that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

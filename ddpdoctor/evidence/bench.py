@@ -115,7 +115,7 @@ class EarlierBench:
     """A benchmark that was saved before, to compare with."""
 
     source: str
-    """Its file."""
+    """The file that it was read from, as it was given."""
     bench: CollectiveBench
     """What it measured."""
 

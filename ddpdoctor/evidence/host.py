@@ -39,7 +39,7 @@ class PythonInstall:
     """The interpreter that would run the job."""
 
     version: str
-    """The version of Python."""
+    """Of the interpreter, such as `3.12.4`."""
     executable: str
     """The path of the interpreter."""
     packages: Mapping[str, str] = field(default_factory=dict)

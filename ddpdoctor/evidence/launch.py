@@ -43,7 +43,7 @@ class Launch:
     node_rank: int | None = None
     """The number of the node."""
     master_addr: str | None = None
-    """MASTER_ADDR."""
+    """The variable MASTER_ADDR; None where it is not set."""
     master_port: int | None = None
     """MASTER_PORT, None where it is no number."""
     run_id: str | None = None

@@ -67,7 +67,7 @@ class SharedMemory:
     """The memory file system /dev/shm, and what torch and NCCL left there."""
 
     size_bytes: int
-    """Its size."""
+    """The most that it can hold."""
     free_bytes: int
     """How much of it is free."""
     stale_files: int = 0

@@ -21,9 +21,9 @@ class MasterProbe:
     """How far one node came on its way to the rendezvous at MASTER_ADDR and MASTER_PORT."""
 
     addr: str
-    """MASTER_ADDR."""
+    """MASTER_ADDR: a name or an IP address."""
     port: int
-    """MASTER_PORT."""
+    """MASTER_PORT, on which the store should listen."""
     outcome: MasterOutcome
     """`refused`: the host answers and nothing listens.
 
@@ -43,7 +43,7 @@ class Node:
     """One node that joined."""
 
     node: int
-    """Its number."""
+    """Its number, 0 for the one that leads the test."""
     host: str
     """The name of its host."""
     address: str

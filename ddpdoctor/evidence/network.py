@@ -74,7 +74,7 @@ class Master:
     """MASTER_ADDR and MASTER_PORT as one rank sees them."""
 
     addr: str
-    """MASTER_ADDR."""
+    """MASTER_ADDR: a name or an IP address."""
     port: int | None
     """MASTER_PORT, None where it is no port."""
     addresses: tuple[str, ...] = ()

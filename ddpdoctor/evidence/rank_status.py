@@ -10,7 +10,7 @@ class RankStatus:
     """One rank at one moment; None is what cannot be told."""
 
     rank: int
-    """The rank."""
+    """The rank in the job."""
     host: str
     """The name of its host."""
     pid: int

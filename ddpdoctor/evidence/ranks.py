@@ -30,7 +30,7 @@ class ThreadError:
     thread: str
     """The name of the thread."""
     error: RankError
-    """The exception."""
+    """The exception that left the thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ThreadErrors:
     """The threads of one rank that an exception ended."""
 
     each: tuple[ThreadError, ...]
-    """The first one first."""
+    """In the order in which they were raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class NewGroup:
     returned: bool
     """Whether the call has returned."""
     name: str | None = None
-    """The name of the group."""
+    """The name that PyTorch gave the group; None where the call has not returned or made none."""
     place: Frame | None = None
     """The user's own line."""
 
@@ -191,7 +191,7 @@ class Handled:
     seq: int
     """The number of the call in that group."""
     error: RankError
-    """The error."""
+    """The exception; its stack has the user's own lines only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ class MissingGradients:
     names: tuple[str, ...]
     """Their names; of many the first ones."""
     total: int
-    """How many there are."""
+    """How many parameters there are, those without a name here included."""
 
 
 KINDS = {

@@ -43,11 +43,11 @@ class StructureDifference:
     """A tensor that is not of the same kind on all ranks."""
 
     role: Role
-    """What the tensor is."""
+    """Whether it is a parameter, a buffer, or state of the optimizer."""
     name: str
     """Its name in the user's model."""
     aspect: Aspect
-    """What differs."""
+    """In what it differs, such as its shape or dtype."""
     sides: tuple[Side, ...]
     """The ranks by what they have, the largest group first."""
 
@@ -60,7 +60,7 @@ class ValueDifference:
     """A tensor whose bytes differ."""
 
     role: Role
-    """What the tensor is."""
+    """Whether it is a parameter, a buffer, or state of the optimizer."""
     name: str
     """Its name in the user's model."""
     sides: tuple[Side, ...]

@@ -61,7 +61,7 @@ class Script:
     path: str
     """As it was given."""
     scheduler: Scheduler = ""
-    """What runs it."""
+    """The batch system that its directives are for; empty for a terminal."""
     options: tuple[Setting, ...] = ()
     """What it asks the scheduler for, in order."""
     variables: tuple[Setting, ...] = ()

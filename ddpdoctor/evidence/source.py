@@ -12,7 +12,7 @@ class Jump:
     """A statement of a loop that leaves it, or that passes over the rest of a turn."""
 
     line: int
-    """Its line."""
+    """The line of the statement, from 1."""
     word: str
     """`break`, `continue` or `return`."""
     test: str = ""
@@ -129,7 +129,7 @@ class Request:
     file: str
     """As the interpreter knows it."""
     line: int
-    """Its line."""
+    """The line of the statement, from 1."""
     function: str
     """The name of its function."""
     text: str
@@ -148,7 +148,7 @@ class EarlierCall:
     """A collective, send or receive that a function calls on its way to a line."""
 
     line: int
-    """The line of the call."""
+    """The line of the call, from 1."""
     op: str
     """The function of torch.distributed: `all_reduce`."""
     grouped: bool = False

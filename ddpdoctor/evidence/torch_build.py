@@ -14,7 +14,7 @@ class TorchBuild:
     not_installed_for: str | None = None
     """The Python that has no torch at all; None where it has one, be it broken."""
     version: str | None = None
-    """The version of torch."""
+    """Of torch, with its build such as `+cu128`; None where torch cannot be imported."""
     git_version: str | None = None
     """The commit that it was built from."""
     cuda: str | None = None

@@ -37,7 +37,7 @@ class TrainingRun:
     device: str
     """`cpu` or the name of the GPU."""
     epochs: tuple[Epoch, ...]
-    """In order."""
+    """One per epoch that was trained, in order."""
     batch_size: int
     """Samples per step over all ranks."""
     seed: int
@@ -72,7 +72,7 @@ class Gate:
     """One comparison of N ranks with one process."""
 
     name: str
-    """What is compared."""
+    """What is compared, in words for a table."""
     measured: float | None
     """The difference; None where it is not finite."""
     allowed: float

@@ -99,7 +99,7 @@ class Argument:
     name: str
     """The keyword, or the position as a number."""
     value: Value
-    """What is given."""
+    """What the expression can be."""
 
 
 @in_large_numbers
@@ -216,7 +216,7 @@ class Cut:
     text: str
     """As written, shortened."""
     whole: Value
-    """The list."""
+    """What the list can be that the part is taken of."""
     by: Origin
     """The rank in the bounds."""
     of: Origin | None = None
@@ -236,7 +236,7 @@ class Change:
     key: str
     """`model.fc` as written."""
     value: Value
-    """What it gets."""
+    """What the assigned expression can be."""
     order: int
     """Its number among the calls, loops and exits of its function."""
     owner: Value
@@ -314,7 +314,7 @@ class Setting:
     place: Place
     """Where it is set."""
     name: str
-    """The variable."""
+    """The variable, as in `os.environ`."""
     value: Value
     """What it is set to."""
     always: bool
@@ -344,7 +344,7 @@ class UnusedPart:
     cls: str
     """The model's class: `file::Class`."""
     name: str
-    """The attribute."""
+    """The attribute of the model that holds it."""
     layer: str
     """The layer: `nn.Linear`."""
 

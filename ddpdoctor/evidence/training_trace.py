@@ -63,7 +63,7 @@ class Averaged:
     """The averagings of the weights over all ranks that the job has made itself."""
 
     made: int
-    """How many averagings."""
+    """How many averagings the job has made so far."""
     local: int
     """How many steps since the last one."""
     line: Frame | None = None
@@ -153,7 +153,7 @@ class PartMark:
     parity: int
     """The exclusive or of all 64-bit words of the part."""
     bits: int
-    """Of one element."""
+    """The size of one element in bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,9 +351,9 @@ class EvaluationSeen:
     step: int
     """The number of the next step."""
     batches: int
-    """How many forwards."""
+    """How many forwards there were."""
     samples: int
-    """How many samples."""
+    """How many samples these forwards had in all."""
     collectives: int
     """How many collectives the user's code called after them, before training continued."""
     input: str
@@ -377,7 +377,7 @@ class UnwrappedSeen:
     at_end: bool = False
     """Whether this is how it was when the rank ended."""
     kind: str = ""
-    """Its class."""
+    """The name of its class; empty in cases of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,7 +463,7 @@ class Track:
     epochs: tuple[EpochSeen, ...] = ()
     """The passes over data loaders."""
     evaluations: tuple[EvaluationSeen, ...] = ()
-    """The evaluations."""
+    """Runs of forwards in evaluation mode, in order."""
     overflows: tuple[OverflowSeen, ...] = ()
     """The steps that a GradScaler left out."""
     device: str = ""

@@ -11,7 +11,7 @@ class NameLookup:
     """One variable that is set."""
 
     name: str
-    """Its name."""
+    """The variable, as it is set."""
     known: bool
     """Whether a library on this host holds the name."""
     nearest: str | None = None

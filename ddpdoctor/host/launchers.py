@@ -25,7 +25,7 @@ class LauncherProcess:
     """A running launcher."""
 
     pid: int
-    """Its process."""
+    """Its process id on this host."""
     name: str
     """`torchrun`, `srun`, `mpirun`."""
     command: str

@@ -45,7 +45,7 @@ class Sample:
     io_bytes: int | None
     """What it has read and written since it began; None where that cannot be read."""
     system_call: str | None
-    """The system call that it is in."""
+    """The system call that it is in; None where it runs or the kernel does not tell."""
     waits_on: str | None
     """The file or socket of that call."""
     kernel_function: str | None

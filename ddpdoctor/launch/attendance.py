@@ -22,7 +22,7 @@ class Waiting:
     number: int
     """Its rank, or the number of its node."""
     size: int
-    """How many there are."""
+    """The number of ranks or nodes that should come, this one included."""
     where: str
     """`HOST:PORT` of the store where they meet."""
     speaks: bool

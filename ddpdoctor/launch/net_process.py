@@ -38,7 +38,7 @@ class NodePlace:
     master_addr: str
     """The address of the rendezvous."""
     master_port: int
-    """Its port."""
+    """The TCP port of the rendezvous."""
     store_is_there: bool
     """Whether the launcher serves a store there."""
     run: str

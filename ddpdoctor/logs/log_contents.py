@@ -27,7 +27,7 @@ class RankLines:
     """What the log shows of one rank, or of none."""
 
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
-    """Its exceptions."""
+    """The exceptions that its lines show."""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     """The last lines that are of no traceback."""
     said: list[str] = field(default_factory=list)

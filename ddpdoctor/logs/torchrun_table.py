@@ -19,15 +19,15 @@ class Row:
     """One rank of the table."""
 
     rank: int
-    """The rank."""
+    """The global rank."""
     host: str = ""
-    """Its host."""
+    """As torchrun names it; empty where the row has none."""
     ended_at: float | None = None
     """When torchrun saw its end, in seconds since the epoch."""
     code: int | None = None
     """Its exit code, or -N for signal N."""
     pid: int | None = None
-    """Its process."""
+    """Its process id on its host; None where the row has none."""
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
     """What its error file holds."""
 

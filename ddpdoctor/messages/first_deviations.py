@@ -15,7 +15,7 @@ class DeviatingCalls:
     """What one rank left out, or called besides."""
 
     rank: int
-    """The rank."""
+    """The rank that deviates."""
     calls: tuple[IssuedCall, ...]
     """The calls, the first one first; where it left them out, as a rank with the same part in the job made them."""
     left_out: bool

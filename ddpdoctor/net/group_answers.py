@@ -37,7 +37,7 @@ class NcclAnswer:
     """What a node says of NCCL between its own GPUs."""
 
     host: Name
-    """Its host."""
+    """The name of the node's host."""
     skipped: Text
     """Why it tried nothing; empty where it tried."""
     tries: tuple[NcclTry, ...]

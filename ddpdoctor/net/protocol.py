@@ -47,7 +47,7 @@ class Turn:
     """What node 0 tells one node: whom to talk to next."""
 
     round: Number
-    """In which round."""
+    """The number of the round, the same on all nodes."""
     partner: Number
     """The other node."""
     address: Name

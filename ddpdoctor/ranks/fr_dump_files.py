@@ -65,7 +65,7 @@ class Dump:
     """One file that holds a flight recorder's dump."""
 
     path: Path
-    """The file."""
+    """The file that it was read from."""
     rank: int
     """The rank that wrote it, by the name of the file or its folder."""
     record: FlightRecord

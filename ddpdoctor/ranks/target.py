@@ -14,9 +14,9 @@ class Target:
     """A running rank."""
 
     rank: int
-    """The rank."""
+    """The rank in the job."""
     pid: int
-    """Its process."""
+    """Its process id on this host."""
     agent: RankProcess | None = None
     """Where its agent answers; None where the job was started without ddpdoctor."""
 

@@ -25,7 +25,7 @@ class RootArgument:
     expression: ast.expr
     """As parsed."""
     names: frozenset[str]
-    """The variables in it."""
+    """The variables whose values decide it."""
     ranks: frozenset[str]
     """Those of them that hold the rank, by their name or by what the file assigns to them."""
     varies: bool

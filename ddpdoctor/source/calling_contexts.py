@@ -27,7 +27,7 @@ class CallingContext:
     function: Scope
     """The function that is called."""
     site: Site
-    """The call."""
+    """The call by which the function is looked at."""
     parent: CallingContext | None
     """The same of the function that the call stands in, where that one is looked at call by call, too."""
     suffix: str

@@ -23,9 +23,9 @@ class LookUp:
     """Where a registry is asked for a text."""
 
     owner: ast.expr
-    """The registry."""
+    """The expression for the registry."""
     key: ast.expr
-    """The text."""
+    """The expression for the text that it is asked for."""
     first: int
     """How many arguments of the call are for the registry itself."""
 

@@ -60,11 +60,11 @@ class ScriptJob:
     interface: str | None = None
     """The network interface; None for the one that leads to MASTER_ADDR."""
     hours: int = 24
-    """Its time limit."""
+    """Its time limit in hours."""
     image: str = ""
     """The container image."""
     name: str = "ddp"
-    """Its name."""
+    """The name that the scheduler shows."""
     container: str = ""
     """What runs `image` under Slurm: `pyxis` (enroot) or `apptainer`; empty for no container."""
 

@@ -56,7 +56,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one process: that it is there, and later what it found."""
 
     who: Who
-    """The process."""
+    """The process that it is about."""
     parts: Annotated[dict[Text, tuple[Digest, ...]], msgspec.Meta(max_length=MOST_PARTS)] | None = None
     """The digests of the pieces of each part; None before it has told them."""
 

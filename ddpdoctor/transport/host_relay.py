@@ -43,7 +43,7 @@ class Member:
     """One rank's part: who it is, what it finds, and until when it waits for others."""
 
     who: Who
-    """The process."""
+    """The process that takes part."""
     parts: Callable[[], Parts]
     """Waits for what it has found."""
     join_until: float

@@ -34,7 +34,7 @@ class BenchPlan:
     """What to measure."""
 
     collective: str = "all_reduce"
-    """The collective."""
+    """As nccl-tests calls it, such as `all_reduce`."""
     sizes: tuple[int, ...] | None = None
     """The sizes in bytes; None for those that fit the backend."""
     dtype: str = "float32"

@@ -72,7 +72,7 @@ class Sorted:
     dumps: tuple[Path, ...]
     """Flight-recorder dumps."""
     logs: tuple[Path, ...]
-    """Logs."""
+    """Text files that may be logs of a job."""
     others: tuple[Path, ...]
     """Files that look like nothing of a job."""
     empty_folders: tuple[Path, ...]

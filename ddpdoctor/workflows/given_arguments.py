@@ -33,7 +33,7 @@ class Site:
     op: str
     """The function of torch.distributed."""
     place: Frame
-    """The line."""
+    """The line that all of these ranks are at."""
     pids: Mapping[int, int]
     """By rank, its process."""
     variables: Mapping[int, Mapping[str, int]]

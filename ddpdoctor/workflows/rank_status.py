@@ -57,7 +57,7 @@ class StatusReader:
     """Samples the ranks of a job on this host; keeps what is needed for rates."""
 
     host: str = field(default_factory=socket.gethostname)
-    """This host."""
+    """The name that rows give this host."""
     _before: dict[int, tuple[float, float]] = field(default_factory=dict)
     _steps: dict[int, deque[tuple[float, int]]] = field(default_factory=dict)
     _signs: dict[int, tuple[object, float]] = field(default_factory=dict)

@@ -46,7 +46,7 @@ class Patient:
     """One rank of the small job."""
 
     rank: int
-    """This rank."""
+    """This process's rank in the job."""
     world_size: int
     """How many ranks the job has."""
     device: torch.device

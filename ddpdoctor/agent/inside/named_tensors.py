@@ -29,7 +29,7 @@ class Item:
     tensor: Tensor
     """The tensor itself, not a copy."""
     structure: dict[str, Any]
-    """All but its bytes, such as dtype, device and shape, as JSON can hold it."""
+    """All but its bytes: dtype, shape, strides, and whether autograd computes a gradient for it."""
     tied_to: str = ""
     """The name of the tensor that it shares its bytes with; empty where it has bytes of its own."""
 

@@ -33,9 +33,9 @@ class Desync:
     """One group whose ranks are out of step, or in step but in different operations."""
 
     cause: Cause
-    """Why."""
+    """What one side did, or did not do, that the other did."""
     group: GroupTimeline
-    """The group."""
+    """The calls of all ranks in the process group that is out of step."""
     seq: int
     """The number of the call at which they diverged."""
     minority: tuple[int, ...]
@@ -74,7 +74,7 @@ class Desyncs:
     """The desync of each group that has one, the one that began first in front."""
 
     found: tuple[Desync, ...]
-    """The desyncs."""
+    """At most one per process group, the one that began first in front."""
     shapes: tuple[Desync, ...] = ()
     """Calls that do not end, to which ranks gave different shapes."""
     follow: frozenset[tuple[str, int]] = frozenset()

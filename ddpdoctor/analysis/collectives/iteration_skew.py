@@ -31,7 +31,7 @@ class IterationSkew:
     """The first iteration that ranks began after different numbers of collectives."""
 
     iteration: int
-    """Its number."""
+    """The number of the iteration, the same on all ranks."""
     seq: Mapping[int, int]
     """By rank, how many collectives it had made when the iteration began."""
     equal: int
@@ -64,7 +64,7 @@ class OtherForward:
     """The first forward that ranks called from different lines: legal where what follows is alike on all of them."""
 
     number: int
-    """Its number."""
+    """The number of the forward, the same on all ranks."""
     places: Mapping[int, Frame]
     """By rank, the line that called it."""
     programs: Mapping[int, tuple[Frame, ...]]
@@ -84,13 +84,13 @@ class ForkedForward:
     """
 
     number: int
-    """Its number."""
+    """The number of the forward, the same on all ranks."""
     ranks: tuple[int, ...]
     """The ranks below the test."""
     others: tuple[int, ...]
     """The other ranks."""
     condition: Condition
-    """The test."""
+    """The test of the rank above the line of `ranks`."""
     frame: Frame
     """The line below it."""
 
@@ -100,7 +100,7 @@ class UnevenAccumulation:
     """The first forward whose gradients some ranks reduced and others did not, as under `no_sync`."""
 
     number: int
-    """Its number."""
+    """The number of the forward, the same on all ranks."""
     reduced: Mapping[int, bool]
     """By rank, whether it did."""
     places: Mapping[int, Frame]

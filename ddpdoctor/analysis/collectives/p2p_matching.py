@@ -31,11 +31,11 @@ class Unmatched:
     """A rank that waits in a send to, or a receive from, a partner that made no matching call."""
 
     rank: int
-    """The rank."""
+    """The rank that waits."""
     partner: int
-    """The partner."""
+    """The rank that it sends to, or receives from."""
     kind: Literal["send", "recv"]
-    """What it waits in."""
+    """Which half of a transfer it waits in."""
     place: Frame | None
     """The line of the call."""
     seconds: float | None = None

@@ -44,7 +44,7 @@ class IssuedCall:
     """One call on one rank."""
 
     rank: int
-    """The rank."""
+    """The rank that issued it."""
     entry: int
     """Its position in the rank's record, which is in the order of the calls, also where the clock is too coarse to show it."""
     seq: int
@@ -132,7 +132,7 @@ class Mismatch:
     kind: MismatchKind
     """In what they differ."""
     seq: int
-    """Its number."""
+    """The sequence number of the collective."""
     issued: Mapping[int, IssuedCall]
     """By rank, what it called."""
     more: int = 0
@@ -148,7 +148,7 @@ class GroupTimeline:
     backend: str
     """Its backend, such as nccl."""
     members: tuple[int, ...]
-    """Its ranks."""
+    """Global ranks, sorted, also those that left no recorder."""
     recorded: tuple[int, ...]
     """The members that left a recorder."""
     last: Mapping[int, IssuedCall]
@@ -178,9 +178,9 @@ class Timeline:
     """All process groups, and the ranks of the job."""
 
     groups: tuple[GroupTimeline, ...]
-    """The groups."""
+    """One per process group in which a rank recorded a collective."""
     ranks: tuple[int, ...]
-    """The ranks."""
+    """All ranks of the job as far as evidence shows, sorted, also those that left no recorder."""
     call_index: CallIndex
     """Every call, by rank and number."""
     without_end: bool = False

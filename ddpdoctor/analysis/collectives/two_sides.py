@@ -18,7 +18,7 @@ class StackDesync:
     """Two sides of ranks that wait for each other in different collectives."""
 
     cause: Cause
-    """Why."""
+    """What one side did, or did not do, that the other did."""
     minority: tuple[RankActivity, ...]
     """The side that is reported."""
     majority: tuple[RankActivity, ...]

@@ -47,11 +47,11 @@ class RankActivity:
     """What one rank does."""
 
     rank: int
-    """The rank."""
+    """The rank whose process was looked at."""
     kind: Activity
-    """What it does."""
+    """What its main thread does: waits for peers, for a lock, for data, or computes."""
     operation: str
-    """The call that it is in."""
+    """The call that it is in, such as `all_reduce #31`; empty where none is known."""
     place: Frame | None
     """The innermost line of the user's own code."""
     moves: bool | None

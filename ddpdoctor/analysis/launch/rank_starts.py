@@ -39,7 +39,7 @@ class Torchrun:
     """One start of torchrun, by any of its names, of `accelerate launch` or of DeepSpeed's launcher."""
 
     command: Command
-    """The command."""
+    """The command of the script that is the start, with its line."""
     launcher: str
     """`torchrun`, `torch.distributed.launch`, `accelerate launch` or `deepspeed`."""
     options: Options
@@ -101,7 +101,7 @@ class RankTasks:
     """A Python program that srun starts in several tasks per node: each task is a rank."""
 
     command: Command
-    """The command."""
+    """The srun of the script, with its line."""
     step: Options
     """The options of srun."""
     per_node: int
@@ -118,7 +118,7 @@ class MpiRanks:
     """A Python program that mpirun starts: each process is a rank, where the program makes a process group."""
 
     command: Command
-    """The command."""
+    """The mpirun of the script, with its line."""
     options: MpiOptions
     """What mpirun is told."""
     distributed: bool = False

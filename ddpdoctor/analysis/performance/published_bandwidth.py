@@ -25,7 +25,7 @@ class Published:
     hosts: int
     """The number of hosts."""
     collective: str
-    """The collective."""
+    """As nccl-tests calls it, such as `all_reduce`."""
     gigabytes_per_second: float
     """The busbw, in 1e9 bytes per second."""
     source: str

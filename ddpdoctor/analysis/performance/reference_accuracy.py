@@ -22,7 +22,7 @@ class Band:
     dataset: str
     """The data set."""
     model: str
-    """The model."""
+    """A value of `--model`."""
     epochs: int
     """The number of epochs."""
     test_samples: int

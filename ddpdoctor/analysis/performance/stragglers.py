@@ -33,9 +33,9 @@ class Straggler:
     """The rank of one host that came last the most often."""
 
     host: str
-    """The host."""
+    """The host whose ranks were compared."""
     rank: int
-    """The rank."""
+    """The rank that came last the most often."""
     rounds: int
     """The number of rounds that were compared."""
     last_in: int

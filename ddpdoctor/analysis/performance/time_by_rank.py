@@ -16,9 +16,9 @@ class RankTime:
     """What one rank spends its time on: medians, in seconds a round."""
 
     rank: int
-    """The rank."""
+    """The rank whose time it is."""
     host: str
-    """Its host."""
+    """The host with whose ranks it was compared."""
     data: float | None
     """Until its batch was there; None where nothing shows it."""
     work: float
@@ -36,7 +36,7 @@ class TimeByRank:
     """One entry per rank of a host on which several ranks met in enough rounds, in order of rank."""
 
     each: tuple[RankTime, ...]
-    """The ranks."""
+    """In order of rank."""
     rounds: int
     """The fewest rounds of a host."""
 

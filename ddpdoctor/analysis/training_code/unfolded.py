@@ -19,7 +19,7 @@ class Step:
     """A call or a change, and the calls that lead to it."""
 
     item: Call | Change
-    """What is done."""
+    """What is done, as the facts about `owner` have it."""
     owner: Function
     """The function that it stands in."""
     way: tuple[Call, ...]

@@ -41,13 +41,13 @@ class Series:
     """One curve."""
 
     name: str
-    """Its name."""
+    """What the legend calls it."""
     points: Sequence[tuple[float, float]]
     """Its points, in the units of the axes."""
     color: int
-    """The number of its color."""
+    """The number of its color in the style sheet, from 0."""
     style: Style = "line"
-    """How it is drawn."""
+    """Measured values as a line or dots, computed ones dashed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

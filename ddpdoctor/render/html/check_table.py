@@ -19,9 +19,9 @@ class CheckRow:
     """One check that looked at the evidence, or crashed."""
 
     code: str
-    """Its code."""
+    """The rule's code, such as `DDP301`."""
     name: str
-    """Its name."""
+    """The rule's name, such as `collective-mismatch`."""
     summary: str
     """What it looks for."""
     outcome: str

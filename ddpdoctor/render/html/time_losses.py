@@ -20,9 +20,9 @@ class Bar:
     """One rank, in milliseconds per round."""
 
     rank: int
-    """The rank."""
+    """The rank whose time it is."""
     host: str
-    """Its host."""
+    """The host with whose ranks it was compared."""
     data: float | None
     """Until its batch was there; None where that is not known."""
     work: float

@@ -63,7 +63,7 @@ class JobEvidence:
     """Brings together what the agents wrote, what the ranks show, how they ended and what they printed."""
 
     job: ObservedJob
-    """The job."""
+    """The command under observation."""
     directory: Path
     """Where the agents write."""
     environment: tuple[Environment, ...] = ()

@@ -43,7 +43,7 @@ class TensorSpec(NamedTuple):
     """What a tensor must have in common with the tensors of the other ranks."""
 
     shape: tuple[int, ...]
-    """Its shape."""
+    """The size of each dimension; empty for a scalar."""
     dtype: str
     """Its dtype, such as `float32`."""
 
@@ -86,7 +86,7 @@ class EnvWrite(NamedTuple):
     """A line of the user's that set an environment variable."""
 
     name: str
-    """The variable."""
+    """The variable, as in `os.environ`."""
     value: str
     """Its new value."""
     place: SourceLine

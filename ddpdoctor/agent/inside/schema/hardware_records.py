@@ -25,11 +25,11 @@ class Integrity(NamedTuple):
     """
 
     forwards: int
-    """Those of the step."""
+    """`Step.forwards` of the step that it is about."""
     since: int
-    """That of the step."""
+    """`Step.since` of the step that it is about."""
     beside: int
-    """That of the step."""
+    """`Step.beside` of the step that it is about."""
     versions: StepVersions
     """Writes by operations."""
     reduced: str
@@ -61,11 +61,11 @@ class Recomputed(NamedTuple):
     """
 
     forwards: int
-    """Those of the step."""
+    """`Step.forwards` of the step that it is about."""
     since: int
-    """That of the step."""
+    """`Step.since` of the step that it is about."""
     beside: int
-    """That of the step."""
+    """`Step.beside` of the step that it is about."""
     given: str
     """The fingerprints of the weights right before the step."""
     first: str

@@ -11,4 +11,4 @@ class MissingGradients(NamedTuple):
     names: tuple[str, ...]
     """Their names; of a large model the first ones."""
     total: int
-    """How many there are."""
+    """How many parameters there are, those without a name here included."""

@@ -17,7 +17,7 @@ class TensorRow(NamedTuple):
     dtype: str
     """Its dtype; for a DTensor also how it lies on its mesh."""
     shape: list[int]
-    """Its shape."""
+    """The size of each dimension, of the whole tensor on all ranks."""
     stride: list[int] | str
     """Its strides, or the name of the layout of a tensor that has none."""
     requires_grad: bool
@@ -37,7 +37,7 @@ class Wrapped(NamedTuple):
     """A model was wrapped for the first time."""
 
     line: SourceLine | None
-    """Where."""
+    """The user's line that wrapped it; None where no frame of the user's was on the stack."""
     ranks: list[int] | None = None
     """The members of the wrapper's process group; None for all ranks."""
 

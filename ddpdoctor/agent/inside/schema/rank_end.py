@@ -21,7 +21,7 @@ class RankFailure(NamedTuple):
     at: float
     """When it was recorded, in seconds since the epoch."""
     error: Error
-    """The error."""
+    """What the process was raising, or handling as it called an exit, with its stack."""
 
 
 class ThreadFailure(NamedTuple):
@@ -32,14 +32,14 @@ class ThreadFailure(NamedTuple):
     at: float
     """When it was recorded, in seconds since the epoch."""
     error: Error
-    """The error."""
+    """The exception that left the thread, with its stack."""
 
 
 class ExitCode(NamedTuple):
     """The exit code of a process, as its parent collected it."""
 
     pid: int
-    """The process."""
+    """The process that ended."""
     code: int
     """Its exit code, or -N for signal N."""
     at: float

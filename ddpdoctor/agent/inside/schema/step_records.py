@@ -14,7 +14,7 @@ class Evaluating(NamedTuple):
     names: tuple[str, ...]
     """The first of them; one empty name where the wrapped module itself is in evaluation mode."""
     total: int
-    """How many there are."""
+    """How many modules there are, those that `names` leaves out included."""
     digest: int
     """A checksum (CRC-32) over the mode of every module that computes something else in it."""
     line: SourceLine | None = None
@@ -81,7 +81,7 @@ class Part(NamedTuple):
     parity: str = ""
     """The part's parity; empty where it is not known."""
     bits: int = 0
-    """Of one element."""
+    """The size of one element in bits; 0 where it is not known."""
 
 
 class BatchPosition(NamedTuple):

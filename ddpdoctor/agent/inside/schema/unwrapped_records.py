@@ -26,11 +26,11 @@ class UnwrappedModels(NamedTuple):
     step: int
     """The number of the step."""
     forwards: int
-    """That of the step."""
+    """`Step.forwards` of the step before."""
     since: int
-    """That of the step."""
+    """`Step.since` of the step before."""
     beside: int
-    """That of the step."""
+    """`Step.beside` of the step before."""
     phase: str
     """`step` after a step, `end` at the end of the process."""
     models: list[UnwrappedModel]
