@@ -24,7 +24,13 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import Condition, SourceCode
-from ddpdoctor.messages import deviating_programs, first_deviations, framework_requests, loop_departures, unshared_calls
+from ddpdoctor.messages import (
+    deviating_programs,
+    first_deviations,
+    framework_requests,
+    unshared_calls,
+    ways_out,
+)
 from ddpdoctor.messages import unequal_iterations as iterations_messages
 from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
@@ -138,7 +144,7 @@ def _by_desync(
     everyone = (*desync.minority, *desync.majority)
     errors = exception_context.errors_of(calls, desync)
     earlier = _first_of_them(skew, desync)
-    past = [*loop_departures.ways_past(passed_over(desync, code), desync.minority)]
+    past = [*ways_out.past_a_turn(passed_over(desync, code), desync.minority)]
     unequal = unequal_iterations(desync, timeline, code) if not (earlier or errors or past) else None
     if unequal is not None:
         return _by_turns(desync, unequal, everyone)

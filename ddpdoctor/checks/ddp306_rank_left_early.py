@@ -23,7 +23,7 @@ from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values
+from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values, ways_out
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
@@ -84,12 +84,10 @@ def check(
 
     Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
     """
-    made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
     skew = iterations.out_of_step if iterations is not None else None
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
     diverged = desyncs is not None and bool(desyncs.found)
-    unexplained = mixed_up and not diverged
-    noticed = skew or (iterations.left_out if iterations is not None and unexplained else None)
+    noticed = skew or (iterations.left_out if iterations is not None and mixed_up and not diverged else None)
     departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
     if departure is not None:
         if departure.how in (How.LEFT, How.SHORT):
@@ -99,32 +97,59 @@ def check(
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if unreduced is not None and unreduced.ranks:
         return  # it made all of its steps, without its peers: DDP316
-    accumulates = iterations is not None and iterations.accumulation is not None
     if iterations is not None and ended_without_it(iterations.accumulation, failures):
         return  # it stepped with its own gradients: DDP316
     at_the_end = departures.at_the_end if departures is not None else None
     if not mixed_up and at_the_end is not None and timeline is not None:
         mixed_up = met_behind_its_loop(at_the_end, timeline, code)
     if mixed_up and at_the_end is not None and not diverged:
-        yield _by_departure(
-            at_the_end, code, lost=[*_behind(at_the_end), *(mispaired.where() if mispaired is not None else ())]
-        )
+        lost = [*_behind(at_the_end), *(mispaired.where() if mispaired is not None else ())]
+        yield _by_departure(at_the_end, code, lost=lost)
         return
     if aborted is not None and at_the_end is None and not diverged:
-        yield RULE.finding(
-            last_places.sentence(aborted), ranks=aborted.ranks, where=last_places.where(aborted), remedy=OF_A_DECISION
-        )
+        yield _by_abort(aborted)
         return
-    if accumulates and (skew is not None or mixed_up or diverged):
+    if iterations is not None and iterations.accumulation is not None and (skew or mixed_up or diverged):
         return  # the ranks diverged there: DDP316
     if iterations is not None and iterations.forked is not None:
         return  # and there: DDP305
     last = departures.first if departures is not None else None
-    left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     # ranks that diverged before come to the end of a loop at different calls after as many turns: DDP316
-    gone_early = [desync for desync in left if skew is None or not desync.more_turns]
-    for together in _by_end(gone_early):
-        yield _by_desync(together, last, made_steps, exits, calls, code)
+    left = [
+        one for one in (desyncs.of(Cause.LEFT) if desyncs is not None else ()) if skew is None or not one.more_turns
+    ]
+    yield from _by_their_peers(left, stack_desync, last, steps, exits, calls, code)
+    reported = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
+    if failures is not None and not reported:
+        yield from _by_exits(failures, _made(steps), exits, calls, code, last)
+        if desyncs is None and ended_peers is not None:
+            yield from _by_stacks(ended_peers, code)
+
+
+def _made(steps: PerRank[StepCount] | None) -> dict[int, int]:
+    """The optimizer steps of each rank, where they are known."""
+    return {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
+
+
+def _by_abort(aborted: AbortedPastALoop) -> Finding:
+    """Ranks past a loop that the others are in, by the stack of a rank that gloo ended."""
+    return RULE.finding(
+        last_places.sentence(aborted), ranks=aborted.ranks, where=last_places.where(aborted), remedy=OF_A_DECISION
+    )
+
+
+def _by_their_peers(
+    left: Sequence[Desync],
+    stack_desync: StackDesync | None,
+    last: LoopDeparture | None,
+    steps: PerRank[StepCount] | None,
+    exits: PerRank[RankExit] | None,
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> Iterator[Finding]:
+    """Ranks that left, by where their peers wait for them: by recorders, and by stacks."""
+    for together in _by_end(left):
+        yield _by_desync(together, last, _made(steps), exits, calls, code)
     if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
         yield RULE.finding(
             stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
@@ -132,11 +157,6 @@ def check(
             where=stack_desync.where(""),
             details=[*early_ends.or_skipped(stack_desync.culprits, stack_desync.skips), HOW_IT_IS_KNOWN],
         )
-    reported = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
-    if failures is not None and not reported:
-        yield from _by_exits(failures, made_steps, exits, calls, code, last)
-        if desyncs is None and ended_peers is not None:
-            yield from _by_stacks(ended_peers, code)
 
 
 def _by_desync(
@@ -153,7 +173,9 @@ def _by_desync(
     departure = last if last is not None and _is_departure_of(last, desync) else None
     left_by = early_ends.left_by(exits, desync.ended)
     bounded = rank_values.end_a_loop(desync.issued, desync.majority, code)
-    out_of_loops = [*_out_of_loops(desync, calls, code)] if departure is None and not left_by and not bounded else []
+    out_of_loops = (
+        [*ways_out.of_ended(desync, calls, code)] if departure is None and not left_by and not bounded else []
+    )
     lengths = [*rank_values.where(desync.issued, desync.majority, desync.minority[0], code)]
     errors = exception_context.errors_of(calls, desync)
     longer = _longer(desync, departure)
@@ -181,7 +203,7 @@ def _by_desync(
                 if departure is not None
                 else ()
                 if bounded
-                else _ways_out(desync, code)
+                else ways_out.of_desync(desync, code)
             ),
             *witnesses(desync.issued, everyone),
             *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
@@ -239,6 +261,12 @@ def _by_departure(
     `ended` says how the job came to its end, and `lost` where ranks noticed it, or stood then.
     """
     mixed = f"; {loop_departures.MIXED}" if departure.went_on else ""
+    if departure.how is How.LEFT:
+        remedy = OF_A_JUMP
+    elif departure.how is How.ENDED and departure.jumps:
+        remedy = OF_A_DECISION
+    else:
+        remedy = loop_departures.LENGTHS
     return RULE.finding(
         f"{loop_departures.sentence(departure)}{mixed}{ended}{tie_note(tied=departure.tied)}",
         ranks=departure.culprits,
@@ -248,11 +276,7 @@ def _by_departure(
             *lost,
         ],
         details=[*early_ends.or_skipped(departure.ranks, loop_departures.skips(departure))],
-        remedy=OF_A_JUMP
-        if departure.how is How.LEFT
-        else OF_A_DECISION
-        if departure.how is How.ENDED and departure.jumps
-        else loop_departures.LENGTHS,
+        remedy=remedy,
         batch=departure.batches,
         lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
     )
@@ -265,31 +289,11 @@ def _behind(departure: LoopDeparture) -> Iterator[Where]:
             yield Where.at(call.place, rank=rank, note=f"{call.op} #{call.seq}, behind the loop")
 
 
-def _ways_out(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
-    """The `break`s and `return`s of the loops that these ranks have left, and the others are still in."""
-    if not desync.ended:
-        left = loops_left(desync, code)
-        yield from [*loop_departures.ways_out(left, desync.minority)] or loop_departures.only_way_out(
-            left, desync.minority
-        )
-
-
 def _by_a_decision(desync: Desync, steps: Mapping[int, int], code: SourceCode | None) -> bool:
     """Whether these ranks left a loop over passes: all made as many steps, and no statement leads out of the innermost loop."""
     made = {steps.get(rank) for rank in (*desync.minority, *desync.majority)}
     leads_out = [any(jump.word != "continue" for jump in loop.jumps) for _, loop in loops_left(desync, code)]
     return not desync.ended and len(made) == 1 and None not in made and any(leads_out) and not leads_out[-1]
-
-
-def _out_of_loops(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Iterable[Where]:
-    """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait."""
-    trained = [*loop_departures.ways_out_of_training(calls, desync.ended, code)]
-    waiting = [*loop_departures.ways_out_of_waiting(desync, code)]
-    return (
-        trained
-        or waiting
-        or loop_departures.ways_out_between(loops_left(desync, code), desync.ended, desync.majority, calls, code)
-    )
 
 
 def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:
@@ -311,45 +315,45 @@ def _by_exits(
 
     Where they had fewer batches in a pass, or left one early, that is the cause, however many passes later the job failed.
     """
-    lost = failures.lost
-    theirs = [
-        failure for failure in failures.all if failure.secondary_error is None and not failure.exit.ended_by_launcher
+    finished, lost = failures.finished, failures.lost
+    theirs = [one for one in failures.all if one.secondary_error is None and not one.exit.ended_by_launcher]
+    if not finished or not lost or theirs:
+        return
+    after, still = early_ends.steps(finished, steps), early_ends.steps(unique_ranks(lost), steps)
+    issued = f" after {after}" if after else ""
+    comparison = f", after {still}" if still else ""
+    ended = (
+        f"{group_ranks(finished)} ended with exit code 0{issued}, and {who(lost)} lost "
+        f"{verb(finished, 'it', 'them')} in the middle of a collective{comparison}"
+    )
+    called = early_ends.left_by(exits, finished)
+    left_by = [
+        *(called or ways_out.of_training(calls, finished, code)),
+        *_asked(code, finished, unique_ranks(lost)),
     ]
-    if failures.finished and lost and not theirs:
-        after, still = early_ends.steps(failures.finished, steps), early_ends.steps(unique_ranks(lost), steps)
-        issued = f" after {after}" if after else ""
-        comparison = f", after {still}" if still else ""
-        ended = (
-            f"{group_ranks(failures.finished)} ended with exit code 0{issued}, and {who(lost)} lost "
-            f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}"
-        )
-        alone = early_ends.trained_alone(failures.finished, lost, steps, calls)
-        called = early_ends.left_by(exits, failures.finished)
-        left_by = [
-            *(called or loop_departures.ways_out_of_training(calls, failures.finished, code)),
-            *_asked(code, failures.finished, unique_ranks(lost)),
-        ]
-        decided = [*early_ends.out_of_the_same_loop(failures.finished, lost, calls, code)] if not left_by else []
-        lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
-        if departure is not None and _explains(departure, failures.finished) and not left_by:
-            yield _by_departure(departure, code, f"; {ended}", lost_at)
-            return
-        yield RULE.finding(
-            ended,
-            ranks=failures.finished,
-            where=[*left_by, *decided, *lost_at],
-            details=[f"{group_ranks(failures.finished)} called no forward of a DDP model"] if alone else [],
-            remedy=OF_A_BARE_MODEL
-            if alone
-            else OF_AN_EXIT
-            if called and early_ends.in_a_loop(exits, failures.finished, code)
-            else OF_A_DECISION
-            if decided
-            else ALL_COME
-            if still == after and not early_ends.in_training(lost, failures.finished, calls, code)
-            else None,
-            steps={str(rank): count for rank, count in sorted(steps.items())},
-        )
+    lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
+    if departure is not None and _explains(departure, finished) and not left_by:
+        yield _by_departure(departure, code, f"; {ended}", lost_at)
+        return
+    decided = [*early_ends.out_of_the_same_loop(finished, lost, calls, code)] if not left_by else []
+    alone = early_ends.trained_alone(finished, lost, steps, calls)
+    if alone:
+        remedy: str | None = OF_A_BARE_MODEL
+    elif called and early_ends.in_a_loop(exits, finished, code):
+        remedy = OF_AN_EXIT
+    elif decided:
+        remedy = OF_A_DECISION
+    else:
+        in_training = still != after or early_ends.in_training(lost, finished, calls, code)
+        remedy = None if in_training else ALL_COME
+    yield RULE.finding(
+        ended,
+        ranks=finished,
+        where=[*left_by, *decided, *lost_at],
+        details=[f"{group_ranks(finished)} called no forward of a DDP model"] if alone else [],
+        remedy=remedy,
+        steps={str(rank): count for rank, count in sorted(steps.items())},
+    )
 
 
 def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:

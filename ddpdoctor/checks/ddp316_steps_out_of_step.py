@@ -23,7 +23,7 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import loop_departures, rank_values
+from ddpdoctor.messages import loop_departures, rank_values, ways_out
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, verb, witnesses
@@ -252,7 +252,7 @@ def _by_counts(skew: IterationSkew, timeline: Timeline | None, code: SourceCode 
         ranks=called if alone else sides.minority,
         where=[
             *(called_by_some(rank, skew.own[rank], timeline, code) for rank in called if skew.own[rank].place),
-            *loop_departures.ways_past(skew.cut_short, skew.fewer),
+            *ways_out.past_a_turn(skew.cut_short, skew.fewer),
             *(() if called else _backwards_by_rank(code)),
             *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
         ],
@@ -324,10 +324,7 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None, code: SourceCode 
                 f"{group_ranks(behind)} made in iteration {min(known)}{tied}",
                 ranks=ahead if short else desync.culprits,
                 where=[
-                    *(
-                        [*loop_departures.ways_past(over, ahead)]
-                        or rank_values.where(desync.issued, behind, ahead[0], code)
-                    ),
+                    *([*ways_out.past_a_turn(over, ahead)] or rank_values.where(desync.issued, behind, ahead[0], code)),
                     *witnesses(desync.issued, (*desync.minority, *desync.majority)),
                 ],
                 iteration=further,
@@ -375,7 +372,7 @@ def _by_turns(skipped: SkippedBatch, left: Desync, code: SourceCode | None) -> F
     for rank in (*skipped.ahead, *behind):
         by_turn.setdefault(skipped.turns[rank], []).append(rank)
     stood = " and ".join(f"{turn} on {group_ranks(ranks)}" for turn, ranks in by_turn.items())
-    turns = [*loop_departures.ways_out(loops_left(left, code), skipped.ahead, words=("continue",))]
+    turns = [*ways_out.of_loops(loops_left(left, code), skipped.ahead, words=("continue",))]
     lines = skips(left, code) if not turns else []
     return RULE.finding(
         f"{group_ranks(skipped.ahead)} passed over a batch before forward {skipped.forward}, where the loop stood at "

@@ -10,7 +10,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
-from ddpdoctor.messages import loop_departures
+from ddpdoctor.messages import ways_out
 from ddpdoctor.messages.collectives import names, verb
 from ddpdoctor.model import Where, group_ranks
 
@@ -44,7 +44,7 @@ def out_of_the_same_loop(
     places = [(frame, place) for frame in stack if code is not None and (place := code.at(frame.file, frame.line))]
     loops = {(frame.file, loop): frame for frame, place in places for loop in place.loops}
     waiting = [(frame, loop) for (_, loop), frame in loops.items()]
-    between = [*loop_departures.ways_out_between(waiting, finished, unique_ranks(lost), calls, code)]
+    between = [*ways_out.between(waiting, finished, unique_ranks(lost), calls, code)]
     yield from between or _only_way_out(waiting, finished, calls, code)
 
 
@@ -64,7 +64,7 @@ def _only_way_out(
         for loop in place.loops
     }
     left = [(frame, loop) for frame, loop in waiting if (frame.file, loop) in trained]
-    yield from loop_departures.only_way_out(left, ended)
+    yield from ways_out.if_only_one(left, ended)
 
 
 def trained_alone(

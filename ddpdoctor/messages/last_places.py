@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
+from ddpdoctor.messages import ways_out
 from ddpdoctor.messages.collectives import verb
-from ddpdoctor.messages.loop_departures import only_way_out, ways_out
 from ddpdoctor.model import Where, group_ranks
 
 
@@ -21,7 +21,7 @@ def where(aborted: AbortedPastALoop) -> list[Where]:
     """The statement by which the ranks left, and the line of every rank."""
     left = [(aborted.frame, aborted.loop)]
     return [
-        *([*ways_out(left, aborted.ranks)] or only_way_out(left, aborted.ranks)),
+        *([*ways_out.of_loops(left, aborted.ranks)] or ways_out.if_only_one(left, aborted.ranks)),
         *(
             Where.at(place, rank=rank, note="behind the loop" if rank in aborted.ranks else "in the loop")
             for rank, place in sorted(aborted.places.items())

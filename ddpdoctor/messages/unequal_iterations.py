@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.messages.loop_departures import ways_out
+from ddpdoctor.messages import ways_out
 from ddpdoctor.model import Where, group_ranks
 
 REMEDY = (
@@ -25,7 +25,7 @@ def sentence(found: UnequalIterations) -> str:
 
 def where(found: UnequalIterations) -> Iterator[Where]:
     """The statements by which ranks may have left the loop, or else its head."""
-    out = [*ways_out([(found.frame, found.loop)], found.left)]
+    out = [*ways_out.of_loops([(found.frame, found.loop)], found.left)]
     head = Frame(file=found.frame.file, line=found.loop.line, function=found.frame.function)
     note = "ranks make different numbers of turns of this loop"
     yield from out or [Where.at(head, rank=rank, note=note) for rank in found.left]

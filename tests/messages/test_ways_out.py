@@ -4,7 +4,7 @@ import pytest
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Jump, Loop
-from ddpdoctor.messages.loop_departures import only_way_out
+from ddpdoctor.messages.ways_out import if_only_one
 from tests.flight_records import TRAIN
 
 RUN, ONE_EPOCH = (Frame(file=TRAIN, line=line, function=name) for line, name in ((29, "run"), (40, "one_epoch")))
@@ -30,4 +30,4 @@ RETURNS = Loop(line=37, head="for batch in loader", jumps=(Jump(line=38, word="r
 )
 def test_the_only_way_out_of_loops(loops: tuple[Loop, ...], shown: list[tuple[int, str]]) -> None:
     left = zip((RUN, ONE_EPOCH), loops, strict=False)
-    assert [(where.line, where.note) for where in only_way_out(left, (2,)) if where.rank == 2] == shown
+    assert [(where.line, where.note) for where in if_only_one(left, (2,)) if where.rank == 2] == shown
