@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.evidence.training_trace import StepSeen, Track
+from ddpdoctor.evidence.training_trace import Integrity, StepSeen, Track
 
 ByRank = Mapping[int, StepSeen]
 """What each rank recorded of one step."""
@@ -36,3 +36,20 @@ def last_equal(seen: ByRank, before: ByRank | None) -> StepKey:
     if len({one.weights for one in seen.values()}) == 1:
         return min(one.key for one in seen.values())
     return min(one.key for one in before.values()) if before else (-1, 0, 0)
+
+
+def differing_names(tables: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """The names whose fingerprints are not the same in all tables, in the order of the first table."""
+    first, *others = tables
+    return tuple(name for name in first if any(table.get(name) != first[name] for table in others))
+
+
+def integrity_of(seen: ByRank) -> dict[int, Integrity] | None:
+    """What each rank recorded beside the step to tell hardware from code; None where a rank recorded nothing."""
+    found = {rank: one.integrity for rank, one in seen.items() if one.integrity is not None}
+    return found if len(found) == len(seen) else None
+
+
+def devices_of(tracks: Mapping[int, Track], ranks: Sequence[int]) -> dict[int, str]:
+    """Model and number of each rank's GPU, for ranks that have one."""
+    return {rank: tracks[rank].device for rank in ranks if rank in tracks and tracks[rank].device}

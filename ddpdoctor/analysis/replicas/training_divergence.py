@@ -12,6 +12,7 @@ from typing_extensions import assert_never
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, StepKey, aligned, last_equal, with_left_out
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
+from ddpdoctor.analysis.replicas.different_forwards import different_forwards
 from ddpdoctor.analysis.replicas.divergence import (
     CollectiveDiffers,
     Divergence,
@@ -41,11 +42,7 @@ from ddpdoctor.analysis.replicas.divergence import (
     WrittenAt,
 )
 from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
-from ddpdoctor.analysis.replicas.hardware_errors import (
-    changed_by_itself,
-    different_forwards,
-    gradient_by_itself,
-)
+from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, gradient_by_itself
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group

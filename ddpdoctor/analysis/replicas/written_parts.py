@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible, WeightsWritten, WrittenAt
-from ddpdoctor.analysis.replicas.hardware_errors import bits_of, in_one_element
+from ddpdoctor.analysis.replicas.flipped_bits import bits_of, in_one_element
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.training_trace import PartMark
 

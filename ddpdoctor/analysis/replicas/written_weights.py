@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, differing_names
 from ddpdoctor.analysis.replicas.divergence import WeightsWritten, WrittenAt
-from ddpdoctor.analysis.replicas.hardware_errors import given_by_itself, given_differently, who_wrote_given
+from ddpdoctor.analysis.replicas.given_weights import given_by_itself, given_differently, who_wrote_given
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence.training_trace import Track
 
@@ -57,5 +57,4 @@ def given_weights_written(seen: ByRank, tracks: Mapping[int, Track]) -> WeightsW
 
 def differing_weights(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, ...]:
     """The parameters that are not equal on all ranks before the forward."""
-    tables = [tracks[rank].tables[one.weights].digests for rank, one in seen.items()]
-    return tuple(name for name in tables[0] if len({table.get(name) for table in tables}) > 1)
+    return differing_names(tracks[rank].tables[one.weights].digests for rank, one in seen.items())
