@@ -44,6 +44,8 @@ class Unmatched:
     """The tag of the call."""
     entry: int = 0
     """Its place in the rank's flight recorder."""
+    turn: tuple[str, int] = ("", 0)
+    """The group and the number of its batch there."""
     batch: tuple[str, int] | None = None
     """The group and the number of its batch, where the recorders have not kept what tells if the partner made its half."""
 
@@ -166,8 +168,16 @@ def _at_the_end(
         within = [one for one in found if {one.rank, one.partner} in pairs]
         yield from islice(((one,) for one in within if one.partner in graph.ranks), 1)
     elif graph.reason is Reason.CYCLE and (deadlocks is None or not deadlocks.found):
-        within = [one for one in found if {one.rank, one.partner} <= {*graph.ranks}]
+        within = [one for one in found if {one.rank, one.partner} <= {*graph.ranks} and _is_first(one, graph)]
         yield from (_in_one_batch(root, within) for root in islice(_roots(within), 1))
+
+
+def _is_first(one: Unmatched, graph: WaitForGraph) -> bool:
+    """Whether the rank has waited for nothing longer: what it has queued behind another wait, its partner lacks for a reason."""
+    oldest = graph.meanwhile.get(one.rank)
+    if oldest is None or one.entry <= oldest.entry:
+        return True
+    return oldest.calls[0].point_to_point and one.turn == (oldest.group, oldest.seq)
 
 
 def _in_one_batch(root: tuple[Unmatched, ...], found: Sequence[Unmatched]) -> tuple[Unmatched, ...]:
@@ -275,6 +285,7 @@ def _unmatched(
         seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
         tag=record.calls[record.call[entry]].tag,
         entry=entry,
+        turn=(record.groups[record.calls[record.call[entry]].group].name, record.seq[entry]),
         batch=batch,
     )
 

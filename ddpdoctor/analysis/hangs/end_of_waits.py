@@ -18,7 +18,13 @@ from ddpdoctor.analysis.hangs.older_dumps import (
     on_their_way,
     recorded_nothing,
 )
-from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding, completed_by, outstanding_of
+from ddpdoctor.analysis.hangs.outstanding import (
+    Operation,
+    Outstanding,
+    completed_by,
+    outstanding_of,
+    without_completed_alone,
+)
 from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, stopped_ranks
@@ -73,8 +79,9 @@ class _Graph:
         self._outstanding = outstanding
         self._programs = programs
         self._deviating = DeviatingRanks(programs, outstanding)
+        dropped = without_completed_alone(timeline.call_index.records)
         self._completed = {
-            id(group): completed_by(timeline, group, transfers=self._programs.with_transfers(group))
+            id(group): completed_by(timeline, group, transfers=self._programs.with_transfers(group), dropped=dropped)
             for group in timeline.groups
             if group.open
         }
@@ -126,7 +133,7 @@ class _Graph:
         lasting = [one for one in finals if not one.is_young]
         if lasting:
             return self._judged(lasting)
-        missing = self._missing()
+        missing = gone if self._is_awaited_without_dump() else ()
         crossed = [*self._without(gone)] if missing else []
         if crossed:
             return self._judged(crossed)
@@ -144,7 +151,8 @@ class _Graph:
         if self._outstanding.seconds is not None:
             return None
         older = "dumps of other ranks are older than those of their peers" if behind and self._older else None
-        motion = older or sign_of_motion(self._outstanding, self._standing, named, behind)
+        moments_kept = any(any(one.completed_ns) for one in self._timeline.call_index.records.values())
+        motion = older or sign_of_motion(self._outstanding, self._standing, named, behind, moments_kept=moments_kept)
         return _moved(motion) if motion is not None else None
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
@@ -184,12 +192,12 @@ class _Graph:
                 if all(one.group is not None or not one.without_dump for one in found.operations):
                     yield found
 
-    def _missing(self) -> set[int]:
-        """The ranks without a dump, where they are all that some operation still lacks, and a rank has long waited in it."""
-        operations = self._outstanding.operations
-        if not any(one.without_dump and not one.absent and is_old(one) for one in operations):
-            return set()
-        return {rank for one in operations for rank in one.without_dump}
+    def _is_awaited_without_dump(self) -> bool:
+        """Whether ranks without a dump are all that some operation still lacks, and a rank has long waited in it.
+
+        Then each of them is a suspect: of ranks that died together, peers wait for some alone.
+        """
+        return any(one.without_dump and not one.absent and is_old(one) for one in self._outstanding.operations)
 
     def _idle(self) -> set[int]:
         """The ranks with nothing outstanding that others wait for."""

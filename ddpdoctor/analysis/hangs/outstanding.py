@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, count
+from itertools import compress, count, islice
 
 from ddpdoctor.analysis.collectives.call_sequences import (
     END_OF_COALESCED,
@@ -16,7 +16,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
 from ddpdoctor.analysis.collectives.closed_batches import label_of, only_active
 from ddpdoctor.analysis.collectives.matching import operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
-from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup, State
 
 ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop", "_reduce_oop"})
 """Operations that one rank may complete before the others take part."""
@@ -148,8 +148,11 @@ def _not_kept(records: Mapping[int, FlightRecord]) -> Iterator[int]:
     lengths = {len(record) for record in records.values()}
     longest = max(lengths, default=0)
     whole = not all(map(only_active, records.values())) or (not tables and len(lengths) == 1)
+    dropped = without_completed_alone(records)
     return (
-        rank for rank, record in records.items() if _lost_outstanding(record, whole=whole, full=len(record) == longest)
+        rank
+        for rank, record in records.items()
+        if rank not in dropped and _lost_outstanding(record, whole=whole, full=len(record) == longest)
     )
 
 
@@ -167,22 +170,49 @@ def _lost_outstanding(record: FlightRecord, *, whole: bool, full: bool) -> bool:
     kinds = {(call.group, call.point_to_point) for call in record.calls}
     oldest: dict[int, int] = {}
     for entry in compress(count(), map(State.DONE.__ne__, record.state)):
-        oldest.setdefault(record.calls[record.call[entry]].group, record.seq[entry])
+        oldest.setdefault(record.calls[record.call[entry]].group, entry)
     return any(
         group.last_enqueued is not None
         and group.last_enqueued > (group.last_completed or 0)
-        and oldest.get(number, group.last_enqueued + 1) > (group.last_completed or 0) + 1
+        and not _follows(record, number, oldest.get(number), group)
         for number, group in enumerate(record.groups)
         if not {(number, False), (number, True)} <= kinds  # of both, the table counts the last one
         and (full or (number, True) not in kinds)  # sends and receives end in any order
     )
 
 
-def completed_by(timeline: Timeline, group: GroupTimeline, *, transfers: bool) -> dict[int, int]:
+def _follows(record: FlightRecord, number: int, oldest: int | None, group: ProcessGroup) -> bool:
+    """Whether the oldest outstanding call of a group, else what comes next, is the one after a call that is complete.
+
+    By the dump's table of groups, or by the call before it: the watchdog that fills the table may lag behind.
+    """
+    seq, end = (record.seq[oldest], oldest) if oldest is not None else ((group.last_enqueued or 0) + 1, len(record))
+    if seq <= (group.last_completed or 0) + 1:
+        return True
+    before = (entry for entry in range(end - 1, -1, -1) if record.calls[record.call[entry]].group == number)
+    return any(record.seq[entry] == seq - 1 for entry in islice(before, 1))
+
+
+def without_completed_alone(records: Mapping[int, FlightRecord]) -> frozenset[int]:
+    """The ranks whose dumps lack nothing but what is complete: all dumps are of active entries alone, and others hold more.
+
+    Rings that hold nothing but what is outstanding look like such dumps: they are all full, and so have one length, or two.
+    """
+    lengths = {rank: len(record) for rank, record in records.items()}
+    longest = max(lengths.values(), default=0)
+    if len({*lengths.values()}) <= 2 or not all(map(only_active, records.values())):
+        return frozenset()
+    return frozenset(rank for rank, length in lengths.items() if length < longest)
+
+
+def completed_by(
+    timeline: Timeline, group: GroupTimeline, *, transfers: bool, dropped: frozenset[int] = frozenset()
+) -> dict[int, int]:
     """The number of the last collective of the group that each rank has completed, where its dump shows it.
 
     With `transfers`, ranks also send and receive in the group, and the dumps' tables of groups may count these. Nothing where
-    the numbers themselves count them.
+    the numbers themselves count them. The dumps of `dropped` lack nothing but what is complete: with them, all calls before the
+    oldest outstanding one are, also where the watchdog that fills the table has not noted it yet.
     """
     if transfers and any(map(_counts_transfers, timeline.call_index.records.values())):
         return {}
@@ -195,6 +225,8 @@ def completed_by(timeline: Timeline, group: GroupTimeline, *, transfers: bool) -
     for rank in group.recorded:  # an `onlyActive` dump has no entries of a completed group
         if rank not in found:
             found[rank] = told.get(rank)
+    for rank in group.open.keys() & dropped:
+        found[rank] = max(found.get(rank) or 0, group.open[rank].seq - 1)
     return {rank: seq for rank, seq in found.items() if seq is not None}
 
 

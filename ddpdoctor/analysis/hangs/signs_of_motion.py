@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ddpdoctor.analysis.hangs.outstanding import Outstanding
+from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.model import group_ranks
@@ -19,11 +19,17 @@ MANY = 8  # of fewer ranks, two may be at fault
 
 
 def sign_of_motion(
-    outstanding: Outstanding, standing: StandingOperations, named: Collection[int], behind: Sequence[Behind]
+    outstanding: Outstanding,
+    standing: StandingOperations,
+    named: Collection[int],
+    behind: Sequence[Behind],
+    *,
+    moments_kept: bool,
 ) -> str | None:
     """What shows that more goes on in the job than that all ranks wait for those `named`; None where nothing does.
 
-    `behind` tells what these have not completed, of ranks that have stopped.
+    `behind` tells what these have not completed, of ranks that have stopped. `moments_kept` says that the dumps hold when calls
+    ended, as those of a recorder do whose watchdog writes a dump after a timeout. Others were asked for at some moment.
     """
     if FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
         return f"{len(named)} ranks at once do not come after the others"
@@ -36,6 +42,12 @@ def sign_of_motion(
         return f"rank {apart.rank} has not completed what ranks have that are behind others themselves"
     if {*outstanding.of_rank} <= {*named}:
         return "no other rank waits"
+    awaited_by_all = _all_wait_for_the_first(outstanding, named) if not moments_kept else None
+    if awaited_by_all is not None:
+        return (
+            f"{group_ranks(sorted(named))} alone has something else to do, as when it saves a checkpoint, while all others "
+            f"wait for it in {awaited_by_all.name}"
+        )
     elsewhere = next(
         (one for one in outstanding.operations if {*named}.isdisjoint(one.members) and standing.stands(one)), None
     )
@@ -50,6 +62,15 @@ def sign_of_motion(
     if FEW * len(at_work) > len(outstanding.idle) + len(outstanding.of_rank):
         return f"{len(at_work)} ranks wait for nothing, and nobody waits for them"
     return None
+
+
+def _all_wait_for_the_first(outstanding: Outstanding, named: Collection[int]) -> Operation | None:
+    """The operation that all ranks but the first one, which is `named`, wait in, and in nothing else."""
+    ranks = {*outstanding.of_rank, *outstanding.idle}
+    if {*named} != {min(ranks)} or len(outstanding.operations) != 1:
+        return None
+    (operation,) = outstanding.operations
+    return operation if {*operation.waiting} == ranks - {*named} else None
 
 
 def _are_scattered(outstanding: Outstanding, named: Collection[int]) -> bool:

@@ -61,7 +61,7 @@ def stopped_ranks(
             first = ended[rank] + 1 if lost else found.seq
             if first == furthest and not {*without_dump}.isdisjoint(group.members):
                 continue
-            if not _tells(timeline, group, first, ended):
+            if not _tells(timeline, group, first, ended, lost=lost):
                 continue
             if rank not in oldest or found.entry < oldest[rank].operation.entry:
                 oldest[rank] = Behind(
@@ -87,13 +87,14 @@ def stopped_ranks(
     yield from (one for one in oldest.values() if not _waits_before(timeline, one))
 
 
-def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[int, int]) -> bool:
+def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[int, int], *, lost: bool) -> bool:
     """Whether peers that have completed this number have completed what the others wait in.
 
-    A few of many may have called something else, which ended without the others, where their dumps do not hold it.
+    A few of many may have called something else, which ended without the others, where their dumps do not hold it; and so may one
+    of two where the call itself is `lost`, and that before the last that it completed.
     """
     through = [rank for rank, last in ended.items() if last >= seq]
-    if 2 * len(through) >= len(group.members):
+    if 2 * len(through) >= len(group.members) and not (lost and len(through) == 1):
         return True
     return any(timeline.issued(group, rank, seq) is not None for rank in through)
 

@@ -103,3 +103,14 @@ def of_a_pipeline(rank: int, wrong: int) -> FlightRecord:
 def test_a_rank_that_names_another_partner_in_a_batch_is_named_by_dumps_of_active_entries() -> None:
     finding, *_ = diagnose(flights(*(of_a_pipeline(rank, wrong=1) for rank in range(12)))).findings
     assert (finding.code, finding.ranks) == ("DDP313", (1,))
+
+
+def test_a_send_that_is_queued_behind_another_wait_is_not_what_a_circle_of_waits_is_about() -> None:
+    """Rank 0 waits for rank 2 in an all_to_all, rank 2 for rank 1, and rank 1 for the first of two sends of rank 0."""
+    send = Did("send", peers=(0, 1), group="pp", members=(0, 1))
+    receive = replace(send, op="recv")
+    experts = Did("alltoall_base", group="ep", members=(0, 2))
+    others = Did("all_reduce", group="dp", members=(1, 2))
+    made = [waits(experts), waits(send), waits(send)], [waits(receive)], [waits(others)]
+    findings = diagnose(flights(*(record(each, world=3, waited=500.0) for each in made))).findings
+    assert not any(finding.code == "DDP313" for finding in findings)

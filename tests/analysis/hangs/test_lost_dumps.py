@@ -23,3 +23,11 @@ def test_without_that_the_rank_without_a_dump_stays_the_suspect() -> None:
     other = record([STEP, waits(RIGHT), waits(STEP)], world=WORLD)
     (finding,) = diagnose(flights(*[one] * 3, *[other] * 2, None)).findings
     assert (finding.code, finding.ranks) == ("DDP408", (5,))
+
+
+def test_ranks_that_left_no_dump_are_suspects_together_also_where_others_wait_for_some_alone() -> None:
+    sends = record([STEP, waits(Did("send", group="pair", members=(3, 4), peers=(0, 1)))], world=WORLD)
+    gathers = record([STEP, waits(Did("all_gather", group="other", members=(2, 3)))], world=WORLD)
+    through = record([STEP], world=WORLD)
+    (finding,) = diagnose(flights(through, through, gathers, sends, None, None)).findings
+    assert (finding.code, finding.ranks) == ("DDP408", (4, 5))

@@ -99,3 +99,21 @@ def test_ranks_of_several_hosts_that_each_lack_in_another_call_are_no_single_fau
         call = STEP if together else of_pair(STEP, tuple(range(rank // 8 * 8, rank // 8 * 8 + 8)))
         made.append((call,) if rank in {0, 12, 20, 30} else (call, waits(call)))
     assert reason(paired(*made)) is told
+
+
+@pytest.mark.parametrize(
+    ("away", "moments_kept", "told"), [(0, False, Reason.MOVED), (0, True, Reason.IDLE), (1, False, Reason.IDLE)]
+)
+def test_the_first_rank_alone_may_be_saving_a_checkpoint_where_no_dump_tells_a_moment(
+    away: int, *, moments_kept: bool, told: Reason
+) -> None:
+    """A recorder whose watchdog writes a dump after a timeout notes when calls end."""
+    made = [(STEP,) if rank == away else (STEP, waits(Did("barrier"))) for rank in range(4)]
+    records = [record([*each], waited=None) for each in made]
+    if moments_kept:
+        records = [replace(one, completed_ns=(one.created_ns[0], *([0] * (len(one) - 1)))) for one in records]
+    evidence = flights(*records)
+    assert reason(evidence) is told
+    if told is Reason.MOVED:
+        (undecided,) = diagnose(evidence).undecided
+        assert "rank 0 alone has something else to do, as when it saves a checkpoint" in undecided

@@ -103,3 +103,22 @@ def of_a_short_ring(completed: int | None) -> FlightRecord:
 def test_a_table_without_a_completed_call_counts_none(completed: int | None) -> None:
     (finding, *_) = diagnose(flights(*map(of_a_short_ring, (5, completed, 5, 5)))).findings
     assert (finding.code, finding.ranks, finding.measured["completed"]) == ("DDP319", (1,), {"1": completed or 0})
+
+
+def test_one_of_two_that_is_through_with_a_call_that_both_rings_have_lost_may_have_called_something_else() -> None:
+    held = record([waits(STEP)] * 3, world=2, first=7, lost=6, waited=600.0)
+    one, other = (
+        replace(held, groups=(replace(held.groups[0], last_enqueued=9, last_completed=done),)) for done in (5, 4)
+    )
+    assert "DDP319" not in {finding.code for finding in diagnose(flights(one, other)).findings}
+
+
+def test_what_a_dump_of_active_calls_alone_does_not_hold_is_complete_though_the_table_of_groups_lags_behind() -> None:
+    """Rank 2 waits in call 5 as all do; its watchdog has noted three calls. The other calls wait in groups of their own."""
+    records = []
+    for rank, done in enumerate((4, 4, 3, 4)):
+        later = [waits(Did("all_reduce", group=f"own {rank}", members=(rank, 4)))] * rank
+        held = record([waits(STEP), *later], first=5, lost=4, waited=600.0)
+        table = replace(held.groups[0], last_enqueued=5, last_completed=done)
+        records.append(replace(held, groups=(table, *held.groups[1:])))
+    assert "DDP319" not in {finding.code for finding in diagnose(flights(*records)).findings}
