@@ -34,9 +34,10 @@ def failed_launcher(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """By file, the lines after which another attempt began."""
+    """Where the attempts of a job are in the files of its log."""
 
     cuts: Mapping[str, tuple[int, ...]]
+    """By file, the lines after which another attempt began, as `AttemptEnd.line`; without files that show none."""
 
     @classmethod
     def between(cls, ends: Sequence[AttemptEnd], *, restarts: int = 0) -> Attempts:
