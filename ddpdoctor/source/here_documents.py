@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ddpdoctor.source.shell_syntax import node_text
 from ddpdoctor.source.shell_words import Outer, Variables, text_of
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ def document_text(node: Node, variables: Variables) -> str:
     """The text of a here-document; where its end is quoted, nothing in it is replaced."""
     parent = node.parent
     quoted = parent is not None and any(
-        child.type == "heredoc_start" and _text(child)[:1] in "'\"\\" for child in parent.named_children
+        child.type == "heredoc_start" and node_text(child)[:1] in "'\"\\" for child in parent.named_children
     )
-    return _text(node) if quoted else text_of(node, variables, Outer.MARK)
+    return node_text(node) if quoted else text_of(node, variables, Outer.MARK)
 
 
 def written_file(words: Sequence[str], node: Node, variables: Variables) -> str:
@@ -48,7 +49,3 @@ def _file_redirects(node: Node) -> Iterator[Node]:
             yield from _file_redirects(child)
         elif child.type == "file_redirect" and child.children[0].type in _WRITES:
             yield child
-
-
-def _text(node: Node) -> str:
-    return node.text.decode(errors="replace") if node.text is not None else ""

@@ -8,85 +8,45 @@ Another script that is at hand is read where this one sources or runs it; what s
 from __future__ import annotations
 
 import contextlib
-import itertools
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
-from ddpdoctor.analysis.launch.mpi_options import MPI
 from ddpdoctor.evidence.scripts import Command, Script, Setting
 from ddpdoctor.source.batch_options import BATCH_SHELL, batch_options, of_the_batch_shell
 from ddpdoctor.source.here_documents import document_text, here_document, written_file
+from ddpdoctor.source.shell_programs import (
+    PRINTS,
+    REMOTE_SHELLS,
+    SHELLS,
+    SOURCES,
+    is_command_flag,
+    runs_elsewhere,
+    script_among,
+    variables_given,
+)
+from ddpdoctor.source.shell_syntax import (
+    BRANCHES,
+    LOOPS,
+    TESTS,
+    TRANSPARENT,
+    WORDS,
+    ShellUnreadable,
+    assigned_below,
+    node_text,
+    parsed_shell,
+)
 from ddpdoctor.source.shell_words import Outer, Variables, text_of, unquoted, words_of
 from ddpdoctor.source.submitted_scripts import as_comment, exported_by, handed_to_a_job, submits, wrapped
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 MOST_DEPTH = 120  # nested statements; people write ten
 MOST_LOOPS = 8  # nested loops whose counters are looked for; people write three
 MOST_TEXTS = 6  # a text for a shell within a text for a shell
 MOST_COMMANDS = 2_000  # of one script, functions counted at each call
 MOST_CHARACTERS = 1 << 17  # of all texts for shells in a script
-_MOST = {"|": 1000, "=(": 500, "[[": 2000}
-"""What the parser takes a time for that grows with the square of their number; 345 public scripts have at most 85, 6 and 27."""
-
-_PRINTS = frozenset({"echo", "printf", "cat", "tee", "module", "source", ".", "cd", "set", "mkdir", "sleep", "conda"})
-MOST_STEPPED = 200  # of an expression that steps a counter
-_STEPPED = re.compile(r"\b([A-Za-z_]\w{0,60})\s{0,4}(?:\+\+|--|[-+*/]?=(?!=))|(?:\+\+|--)([A-Za-z_]\w{0,60})")
-_NAMED = re.compile(r"[A-Za-z_]\w{0,200}=")
-_SOURCES = frozenset({"source", "."})
-_STARTS = frozenset(
-    {"srun", "mpirun", "mpiexec", "jsrun", "blaunch", "aprun", "pbsdsh", "ssh", "pdsh", "clush", "exec",
-     "env", "time", "nohup", "timeout", "singularity", "apptainer"}
-)  # fmt: skip
-"""What can stand in front of a script, or of the shell that runs it."""
-_REMOTE_SHELLS = frozenset({"ssh", "pdsh", "clush", "pssh", "parallel-ssh"})
-_ELSEWHERE = _REMOTE_SHELLS | MPI | {"srun", "jsrun", "blaunch", "aprun", "pbsdsh", "pbs_tmrsh"}
-"""What starts a shell on other hosts, or in tasks."""
-_SAME_HOST = frozenset({"exec", "time", "nohup", "timeout"})
-"""What can stand in front of a shell, or of what starts it elsewhere, and changes nothing."""
-_SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
-_BRANCHES = frozenset(
-    {"if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "ternary_expression"}
-)
-_LOOPS = frozenset({"for_statement", "c_style_for_statement", "while_statement"})
-_TRANSPARENT = frozenset(
-    {"program", "compound_statement", "do_group", "subshell", "pipeline", "negated_command", "ERROR"}
-)
-_TESTS = frozenset({"test_command", "negated_command"})
-_WORDS = frozenset(
-    {"word", "number", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion",
-     "command_substitution", "arithmetic_expansion", "brace_expression", "process_substitution"}
-)  # fmt: skip
-
-
-class ShellUnreadable(Exception):  # noqa: N818 - a reason, shown to the user
-    """A text is passed over; the message says why: it is no launch script, or the parser is not installed."""
-
-
-@cache
-def _parser() -> Parser:
-    try:
-        import tree_sitter
-        import tree_sitter_bash
-    except ImportError:
-        raise ShellUnreadable("reading shell needs tree-sitter: `pip install tree-sitter tree-sitter-bash`") from None
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
-def parsed_shell(text: str) -> Node:
-    """The syntax tree of a text.
-
-    Raises:
-        ShellUnreadable: the parser is not installed, or it would take long over the text.
-    """
-    for sign, most in _MOST.items():
-        if text.count(sign) > most:
-            raise ShellUnreadable(f"it has more than {most} times `{sign}`, which no launch script has")
-    return _parser().parse(text.encode()).root_node
 
 
 def read_script(path: str, text: str, other: Callable[[str], str | None] = lambda _: None) -> Script:
@@ -114,9 +74,10 @@ def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setti
 
 def handed_over(words: Sequence[str], line: int) -> tuple[Setting, ...]:
     """The variables that a command gives to what it starts: `env NAME=...`, `mpirun -x NAME=...`."""
-    reader = _Reader()
-    reader.hand_over(words, line)
-    return tuple(reader.settings)
+    given = (each.partition("=") for each in variables_given(words))
+    return tuple(
+        Setting(name=name, value=value, written=value, line=line, only_for_command=True) for name, _, value in given
+    )
 
 
 @dataclass
@@ -154,7 +115,7 @@ class _Reader:
 
     def script(self, path: str, root: Node, asked: str = "") -> Script:
         """All of a script, with the batch scripts in it; `asked` are options that its caller gave, as a comment."""
-        comments = [(_text(node), self._line(node)) for node in root.named_children if node.type == "comment"]
+        comments = [(node_text(node), self._line(node)) for node in root.named_children if node.type == "comment"]
         scheduler, options = batch_options([*comments, (asked, self.first_line)] if asked else comments)
         if scheduler == "Slurm":
             self.variables.known.update(of_the_batch_shell(options))
@@ -203,11 +164,11 @@ class _Reader:
             self._list(node)
         elif kind == "redirected_statement":
             self._redirected(node)
-        elif kind in _BRANCHES:
+        elif kind in BRANCHES:
             self._guarded(node.named_children)
-        elif kind in _LOOPS:
+        elif kind in LOOPS:
             self._loop(node)
-        elif kind in _TRANSPARENT or kind == "variable_assignments":
+        elif kind in TRANSPARENT or kind == "variable_assignments":
             for child in node.named_children:
                 self.run(child)
         self.depth -= 1
@@ -228,11 +189,9 @@ class _Reader:
     def _loop(self, node: Node) -> None:
         variable = node.child_by_field_name("variable")
         if variable is not None:
-            self.variables.forget(_text(variable))
-        for name in (
-            _assigned_below(node) if self.loops < MOST_LOOPS else ()
-        ):  # in the second round it has another value
-            self.variables.forget(name)
+            self.variables.forget(node_text(variable))
+        for name in assigned_below(node) if self.loops < MOST_LOOPS else ():
+            self.variables.forget(name)  # in the second round it has another value
         self.loops += 1
         for child in node.named_children:
             self.run(child)
@@ -245,7 +204,7 @@ class _Reader:
         tested = left
         while tested.type == "list":
             tested = tested.children[-1]
-        if operator == "||" or tested.type in _TESTS or _text(tested).startswith("test "):
+        if operator == "||" or tested.type in TESTS or node_text(tested).startswith("test "):
             self._guarded([right])
         else:
             self.run(right)
@@ -253,27 +212,27 @@ class _Reader:
     def _define(self, node: Node) -> None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
-            self.functions[_text(name)] = body, self.first_line, bool(self.called_in)
+            self.functions[node_text(name)] = body, self.first_line, bool(self.called_in)
 
     def _redirected(self, node: Node) -> None:
         """A command with its redirections; a shell that reads a here-document runs it."""
-        more = [child for child in node.named_children if child.type in _WORDS]
+        more = [child for child in node.named_children if child.type in WORDS]
         for child in node.named_children:
             if child.type == "command":
                 words = [*self._words(child), *(word for each in more for word in words_of(each, self.variables))]
                 document = here_document(node)
                 if document is not None and (name := written_file(words, node, self.variables)):
                     self.written[name.removeprefix("./")] = document_text(document, self.variables)
-                if document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
-                    self._shell([word for word in words if word not in {*_SHELLS, "-s", "-"}], document, document)
+                if document is not None and words and words[-1] in {*SHELLS, "-s", "-"}:
+                    self._shell([word for word in words if word not in {*SHELLS, "-s", "-"}], document, document)
                 else:
                     self._command(child, more, document)
-            elif child.type not in _WORDS:
+            elif child.type not in WORDS:
                 self.run(child)
 
     def _words(self, node: Node) -> list[str]:
         named = node.child_by_field_name("name")
-        arguments = [child for child in node.named_children if child.type in _WORDS]
+        arguments = [child for child in node.named_children if child.type in WORDS]
         first = words_of(named.named_children[0], self.variables) if named is not None and named.named_children else []
         return [*first, *(word for each in arguments for word in words_of(each, self.variables))]
 
@@ -283,7 +242,7 @@ class _Reader:
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._assign(child, only_for_command=bool(words))
-        self.hand_over(words, self._line(node))
+        self._hand_over(words, self._line(node))
         if words[:1] == ["set"] and not {"-a", "allexport"}.isdisjoint(words):
             self.exports_all = "+o" not in words
         if submits(words) and (text := wrapped(words)):
@@ -292,8 +251,8 @@ class _Reader:
             line = self.first_line + int(document.start_point[0])
             self._submit(words, line, document_text(document, kept), self.settings[before:])
         if words and not self._defined(words, self._line(node)) and not self._other_script(words, self._line(node)):
-            arguments = [child for child in node.named_children if child.type in _WORDS]
-            if not self._text_for_a_shell(words, arguments) and words[0] not in _PRINTS:
+            arguments = [child for child in node.named_children if child.type in WORDS]
+            if not self._text_for_a_shell(words, arguments) and words[0] not in PRINTS:
                 self.commands.append(
                     Command(
                         words=tuple(words),
@@ -307,32 +266,24 @@ class _Reader:
                 )
         self.variables = kept if words else self.variables
 
-    def hand_over(self, words: Sequence[str], line: int) -> None:
-        """The variables of `env NAME=...`, of `srun --export=ALL,NAME=...` and of `mpirun -x NAME=...`."""
-        program = words[0].rpartition("/")[2] if words else ""
-        given: list[str] = []
-        if program == "env":
-            given = [word for word in words[1:] if _NAMED.match(word)]
-        elif program == "srun":
-            exported = [word.partition("=")[2] for word in words if word.startswith("--export=")]
-            given = [part for each in exported for part in each.split(",") if _NAMED.match(part)]
-            behind = words[words.index("env") + 1 :] if "env" in words else ()
-            given += itertools.takewhile(lambda word: _NAMED.match(word) is not None, behind)
-        elif program in MPI:
-            given = list(_exported_by_mpi(words))
-        for name, _, value in (each.partition("=") for each in given):
-            self.settings.append(
-                Setting(
-                    name=name,
-                    value=value,
-                    written=value,
-                    line=line,
-                    conditional=self.conditional,
-                    in_task=bool(self.within),
-                    only_for_command=True,
-                    elsewhere=bool(self.called_in),
-                )
+    def _hand_over(self, words: Sequence[str], line: int) -> None:
+        """The variables that a command gives to what it starts."""
+        for name, _, value in (each.partition("=") for each in variables_given(words)):
+            self._set(name, value, value, line, only_for_command=True)
+
+    def _set(self, name: str, value: str, written: str, line: int, *, only_for_command: bool) -> None:
+        self.settings.append(
+            Setting(
+                name=name,
+                value=value,
+                written=written,
+                line=line,
+                conditional=self.conditional,
+                in_task=bool(self.within),
+                only_for_command=only_for_command,
+                elsewhere=bool(self.called_in),
             )
+        )
 
     def _defined(self, words: Sequence[str], line: int) -> bool:
         """Run the function of this script that the words call; one of another script counts for the line of the call."""
@@ -351,13 +302,8 @@ class _Reader:
 
     def _other_script(self, words: Sequence[str], line: int) -> bool:
         """Read the script that the words source or run; whether there is one."""
-        at = next((index for index, word in enumerate(words) if _is_script(word)), None)
-        if at is None or self.texts >= MOST_TEXTS or (at and words[0] not in _SOURCES | _SHELLS | _STARTS):
-            return False
-        shell = next((index for index, word in enumerate(words[:at]) if word in _SHELLS), at)
-        if any(_is_command_flag(word) for word in words[shell:at]):
-            return False
-        if any(word.endswith(".py") or word.startswith("python") for word in words[:at]):
+        at = script_among(words)
+        if at is None or self.texts >= MOST_TEXTS:
             return False
         text = self.written.get(words[at].removeprefix("./")) or self.other(words[at])
         if text is None:
@@ -366,11 +312,11 @@ class _Reader:
         if self.read[0] > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
             return False
         around = words[:at]
-        while around and around[-1] in {*_SHELLS, "exec", "env", "time", "nohup"}:
+        while around and around[-1] in {*SHELLS, "exec", "env", "time", "nohup"}:
             around = around[:-1]
         before = self.texts, self.called_in, self.variables, self.within, self.depth
         self.texts, self.called_in, self.depth = self.texts + 1, self.called_in or line, 0
-        if words[0] not in _SOURCES:
+        if words[0] not in SOURCES:
             self.variables = self.variables.copy()
             self.within = tuple(around) or self.within
             self.variables.given = tuple(words[at + 1 :])
@@ -379,7 +325,7 @@ class _Reader:
                 self.variables.forget(name)
         with contextlib.suppress(ShellUnreadable):
             self.run(parsed_shell(text))
-        if words[0] in _SOURCES:
+        if words[0] in SOURCES:
             self.texts, self.called_in, _, _, self.depth = before
         else:
             self.texts, self.called_in, self.variables, self.within, self.depth = before
@@ -391,14 +337,14 @@ class _Reader:
             self._shell((), arguments[0] if len(arguments) == 1 else None, " ".join(words[1:]), same=True)
             return True
         for index, word in enumerate(words[:-1]):
-            if word in _SHELLS:
-                flag = next((at for at in range(index + 1, len(words) - 1) if _is_command_flag(words[at])), None)
+            if word in SHELLS:
+                flag = next((at for at in range(index + 1, len(words) - 1) if is_command_flag(words[at])), None)
                 if flag is None or any(not each.startswith("-") for each in words[index + 1 : flag]):
                     return False
                 text = next((node for node in arguments if text_of(node, self.variables) == words[flag + 1]), None)
                 self._shell(words[:index], text, words[flag + 1])
                 return True
-        if words[0] in _REMOTE_SHELLS and arguments and arguments[-1].type in {"string", "raw_string"}:
+        if words[0] in REMOTE_SHELLS and arguments and arguments[-1].type in {"string", "raw_string"}:
             self._shell(words[:-1], arguments[-1], words[-1])
             return True
         return False
@@ -415,7 +361,7 @@ class _Reader:
         self.read[0] += len(source)
         if self.read[0] > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
             return
-        elsewhere = bool(around) and (around[0] not in _SAME_HOST or not _ELSEWHERE.isdisjoint(around))
+        elsewhere = runs_elsewhere(around)
         inner = replace(
             self,
             first_line=first,
@@ -435,67 +381,17 @@ class _Reader:
         named, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if named is None:
             return
-        name = _text(named)
+        name = node_text(named)
         if value is not None and value.type == "array":
             items = [word for child in value.named_children for word in words_of(child, self.variables)]
             self.variables.set_array(name, items, known=not self.conditional)
             return
         expanded = text_of(value, self.variables) if value is not None else ""
-        written = unquoted(_text(value)) if value is not None else ""
+        written = unquoted(node_text(value)) if value is not None else ""
         self.variables.set(name, expanded, known=not self.conditional)
         if self.exports_all:
             self.exported.add(name)
-        self.settings.append(
-            Setting(
-                name=name,
-                value=expanded,
-                written=written,
-                line=self._line(node),
-                conditional=self.conditional,
-                in_task=bool(self.within),
-                only_for_command=only_for_command,
-                elsewhere=bool(self.called_in),
-            )
-        )
+        self._set(name, expanded, written, self._line(node), only_for_command=only_for_command)
 
     def _line(self, node: Node) -> int:
         return self.called_in or self.first_line + int(node.start_point[0])
-
-
-def _assigned_below(loop: Node) -> set[str]:
-    """The variables that a loop assigns, by `NAME=...`, `((NAME++))` or `let NAME+=1`."""
-    found: set[str] = set()
-    pending = [loop]
-    while pending:
-        node = pending.pop()
-        pending += node.named_children
-        if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
-            found.add(_text(name))
-        elif node.type in {"postfix_expression", "unary_expression", "binary_expression"} or (
-            node.type == "command" and _text(node).startswith("let ")
-        ):
-            found.update(match[1] or match[2] for match in _STEPPED.finditer(_text(node)[:MOST_STEPPED]))
-    return found
-
-
-def _exported_by_mpi(words: Sequence[str]) -> Iterator[str]:
-    """What `-x NAME=VALUE` of Open MPI, and `-genv NAME VALUE` of MPICH, give to all processes, as `NAME=VALUE`."""
-    for at, word in enumerate(words):
-        following = words[at + 1] if at + 1 < len(words) else ""
-        if word == "-x" and _NAMED.match(following):
-            yield following
-        elif word in {"-genv", "-env"} and at + 2 < len(words):
-            yield f"{following}={words[at + 2]}"
-
-
-def _is_command_flag(word: str) -> bool:
-    """`-c`, `-lc`, `-euxc`: what follows is the text to run."""
-    return word.startswith("-") and not word.startswith("--") and word.endswith("c")
-
-
-def _is_script(word: str) -> bool:
-    return word.endswith((".sh", ".bash"))
-
-
-def _text(node: Node) -> str:
-    return node.text.decode(errors="replace") if node.text is not None else ""

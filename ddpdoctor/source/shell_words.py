@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ddpdoctor.source.shell_syntax import node_text
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
@@ -188,5 +190,5 @@ def _looked_up(node: Node) -> str:
 
 
 def _plain(node: Node) -> str:
-    text = node.text.decode(errors="replace") if node.text is not None else ""
+    text = node_text(node)
     return text.lstrip() if node.type in {"simple_expansion", "expansion", "command_substitution"} else text
