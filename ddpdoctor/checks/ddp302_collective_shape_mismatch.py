@@ -159,6 +159,14 @@ def _by_words(
     stood = _stood(found, programs)
     lines = vote({rank: one for rank, (one, _) in stood.items()})
     elsewhere = lines.minority if len(lines.sides) > 1 and all(map(in_its_call, found)) else ()
+    if errors:
+        remedy = exception_context.REMEDY
+    elif by_threads:
+        remedy = GROUP_OF_ITS_OWN
+    elif elsewhere:
+        remedy = OF_TWO_LINES
+    else:
+        remedy = COMPARE_THE_LINES if watched else RUN_IT_AGAIN
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
         "the collectives themselves differ between ranks",
@@ -173,15 +181,7 @@ def _by_words(
             ),
         ],
         details=[*exception_context.sentences(errors), *((FROM_TWO_THREADS,) if by_threads else ())],
-        remedy=exception_context.REMEDY
-        if errors
-        else GROUP_OF_ITS_OWN
-        if by_threads
-        else OF_TWO_LINES
-        if elsewhere
-        else COMPARE_THE_LINES
-        if watched
-        else RUN_IT_AGAIN,
+        remedy=remedy,
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )

@@ -16,7 +16,7 @@ from ddpdoctor.analysis.training_code.epochs import (
 )
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -43,38 +43,43 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         other = told_in_place_of(graph, function, loop)
         if other is not None and loaders_of(graph, sampler) and told_the_epoch(graph, function, sampler) is None:
-            made = [
-                graph.made[each][1] for each in (other.receiver.made if other.receiver else ()) if each in graph.made
-            ]
-            which = (
-                "that no loader draws through"
-                if all(map(shuffles, made))
-                else "that does not shuffle, and not on this one"
-            )
-            yield code_finding(
-                RULE,
-                f"set_epoch is called on a sampler {which}: `{loop.epochs.head}` sees the same order again",
-                other.place,
-                sampler.place,
-                remedy="call it on the sampler that the loader has",
-            )
-            continue
-        known = {sampler.id, *loaders_of(graph, sampler)}
-        mine = [
-            call
-            for _, call in graph.calls_near(function, "set-epoch")
-            if (call.receiver is None or not call.receiver.made or call.receiver.made & known)
-        ]
-        reasons = [_reason(graph, loop, call) for call in mine]
-        if mine and all(reasons):
-            yield code_finding(
-                RULE,
-                f"{reasons[0]}: `{loop.epochs.head}` sees the same order again",
-                mine[0].place,
-                loop.epochs.place,
-                *(each.place for each in mine[1:]),
-                remedy=f"call it as `set_epoch({loop.counter})`, as the first line of `{loop.epochs.head}`",
-            )
+            yield _of_another_sampler(graph, sampler, loop, other)
+        else:
+            yield from _without_effect(graph, function, sampler, loop)
+
+
+def _of_another_sampler(graph: CallGraph, sampler: Call, loop: EpochLoop, other: Call) -> Finding:
+    """`other` tells the epoch to a sampler that the loader does not have."""
+    made = [graph.made[each][1] for each in (other.receiver.made if other.receiver else ()) if each in graph.made]
+    unused = "that no loader draws through"
+    which = unused if all(map(shuffles, made)) else "that does not shuffle, and not on this one"
+    return code_finding(
+        RULE,
+        f"set_epoch is called on a sampler {which}: `{loop.epochs.head}` sees the same order again",
+        other.place,
+        sampler.place,
+        remedy="call it on the sampler that the loader has",
+    )
+
+
+def _without_effect(graph: CallGraph, function: Function, sampler: Call, loop: EpochLoop) -> Iterator[Finding]:
+    """No call of `set_epoch` on this sampler gives it another number in each epoch."""
+    known = {sampler.id, *loaders_of(graph, sampler)}
+    mine = [
+        call
+        for _, call in graph.calls_near(function, "set-epoch")
+        if call.receiver is None or not call.receiver.made or call.receiver.made & known
+    ]
+    reasons = [_reason(graph, loop, call) for call in mine]
+    if mine and all(reasons):
+        yield code_finding(
+            RULE,
+            f"{reasons[0]}: `{loop.epochs.head}` sees the same order again",
+            mine[0].place,
+            loop.epochs.place,
+            *(each.place for each in mine[1:]),
+            remedy=f"call it as `set_epoch({loop.counter})`, as the first line of `{loop.epochs.head}`",
+        )
 
 
 def _reason(graph: CallGraph, loop: EpochLoop, call: Call) -> str:

@@ -53,7 +53,6 @@ def collect(
     outside = not 0 <= launch.rank < launch.world_size
     if outside:
         deadline_seconds = min(deadline_seconds, OUTSIDE_SECONDS)
-    tells_alone = launch.by_hand or outside
     try:
         require_torch()
     except UsageError as without:
@@ -62,26 +61,40 @@ def collect(
     try:
         meeting = meeting_point(access.environ, launch)
     except UndecidedError as nowhere:
-        if not tells_alone:
+        if not (launch.by_hand or outside):
             raise
         return replace(_alone(collect_all.collect(access), launch), undecided=() if outside else (nowhere.message,))
+    here, met = _together(access, launch, meeting, deadline_seconds, on_wait)
+    if isinstance(met, UndecidedError):
+        if launch.rank != 0 and not (launch.by_hand or outside):
+            raise met
+        return replace(_alone(here, launch), undecided=() if outside else (met.message,))
+    return _evidence(met, launch, deadline_seconds) if met is not None else None
+
+
+def _together(
+    access: HostAccess,
+    launch: Launch,
+    meeting: Meeting,
+    deadline_seconds: float,
+    on_wait: Callable[[Waiting], None] | None,
+) -> tuple[collect_all.HostFacts, GatheredFacts | UndecidedError | None]:
+    """What this process knows, and on rank 0 what all ranks sent, or why they did not meet; None on other ranks.
+
+    Facts are read while the ranks meet.
+    """
     with private_directory() as private, ThreadPoolExecutor(max_workers=1) as pool:
-        folder = private.path
         meets = pool.submit(_meet, access, launch, meeting, private, deadline_seconds)
         try:
             here = collect_all.collect(access)
-            _publish(here, folder)
-            ended = _waited(meets, launch, meeting, folder, on_wait)
+            _publish(here, private.path)
+            ended = _waited(meets, launch, meeting, private.path, on_wait)
         except BaseException:
             access.stop.set()
             raise
         if ended.code != 0:
-            reason = _not_met(ended, launch, meeting, deadline_seconds)
-            if launch.rank != 0 and not tells_alone:
-                raise reason
-            return replace(_alone(here, launch), undecided=() if outside else (reason.message,))
-        gathered = _gathered(folder / "gathered")
-    return _evidence(gathered, launch, deadline_seconds) if gathered is not None else None
+            return here, _not_met(ended, launch, meeting, deadline_seconds)
+        return here, _gathered(private.path / "gathered")
 
 
 def _alone(gathered: collect_all.HostFacts, launch: Launch | None) -> Evidence:

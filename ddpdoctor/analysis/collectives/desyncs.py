@@ -118,35 +118,13 @@ def _by_passes(
     if not desync.comparison.again or not desync.issued or desync.offset is not None:
         return desync
     again, there = (desync.minority, desync.majority) if within else (desync.majority, desync.minority)
-    gone = None if desync.group.name else started_next_epoch(calls, again, there, desync.seq)
-    loop = desync.comparison.loop
-    if gone is None and (
-        left_as_always(timeline, desync.group, desync.seq, loop, code, again, there)
-        or (runs_to_its_end(loop) and not _handled_an_error(calls, there, desync.seq))
-    ):
-        gone = True
-    if gone is None and desync.group.name:
+    came_again = _came_again(desync, again, there, timeline, calls, code)
+    if came_again is None and desync.group.name:
         return desync
-    if gone is False:
+    if came_again is None:
+        return _of_passes_unknown(desync, again, there, calls, code)
+    if not came_again:
         return replace(desync, comparison=replace(desync.comparison, again=False))
-    guard = _guard(desync.issued[again[0]].program, code, (again, there)) if gone is None else None
-    if guard is not None:
-        passed = len(there) < len(again)  # the few that passed over the call are at fault, and not all others
-        relation = Relation.UNCONDITIONAL if passed else Relation.CONDITIONAL
-        return replace(
-            desync,
-            cause=Cause.MISSING if passed else Cause.EXTRA,
-            minority=there if passed else again,
-            majority=again if passed else there,
-            tied=False,
-            comparison=Comparison(relation, condition=guard[0], frame=guard[1]),
-        )
-    left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
-    if gone is None and left and len(again) == len(there):
-        seen = replace(desync.comparison, relation=Relation.WITHIN)
-        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=True, comparison=seen)
-    if gone is None:
-        return desync
     # in other groups than that of all ranks, the programs of ranks in other groups have told which of two deviates
     tied = desync.tied or (len(desync.minority) == len(desync.majority) and not desync.group.name)
     lacking = within or tied
@@ -163,6 +141,53 @@ def _by_passes(
             frame=condition and condition[1],
         ),
     )
+
+
+def _came_again(
+    desync: Desync,
+    again: Sequence[int],
+    there: Sequence[int],
+    timeline: Timeline,
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> bool | None:
+    """Whether the ranks in the loop have come to it `again`, and left out the call behind it in which those `there` wait.
+
+    False where they make a turn more of the same pass; None where nothing shows which of both it is.
+    """
+    known = None if desync.group.name else started_next_epoch(calls, again, there, desync.seq)
+    if known is not None:
+        return known
+    loop = desync.comparison.loop
+    as_always = left_as_always(timeline, desync.group, desync.seq, loop, code, again, there)
+    return True if as_always or (runs_to_its_end(loop) and not _handled_an_error(calls, there, desync.seq)) else None
+
+
+def _of_passes_unknown(
+    desync: Desync,
+    again: tuple[int, ...],
+    there: tuple[int, ...],
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> Desync:
+    """Where nothing shows which pass the ranks in the loop are in: by the test above their call, or without a culprit."""
+    guard = _guard(desync.issued[again[0]].program, code, (again, there))
+    if guard is not None:
+        passed = len(there) < len(again)  # the few that passed over the call are at fault, and not all others
+        relation = Relation.UNCONDITIONAL if passed else Relation.CONDITIONAL
+        return replace(
+            desync,
+            cause=Cause.MISSING if passed else Cause.EXTRA,
+            minority=there if passed else again,
+            majority=again if passed else there,
+            tied=False,
+            comparison=Comparison(relation, condition=guard[0], frame=guard[1]),
+        )
+    left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
+    if left and len(again) == len(there):
+        seen = replace(desync.comparison, relation=Relation.WITHIN)
+        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=True, comparison=seen)
+    return desync
 
 
 def _by_turns(desync: Desync, timeline: Timeline, code: SourceCode | None) -> Desync:

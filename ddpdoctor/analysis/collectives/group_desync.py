@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from typing_extensions import assert_never
 
@@ -26,7 +26,7 @@ from ddpdoctor.analysis.collectives.program_comparison import Deviation, Program
 from ddpdoctor.analysis.collectives.rank_tests import names_a_rank, ranks_under
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_constant_period, sequence_offset_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
-from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence.frames import only_users
 from ddpdoctor.evidence.recorder import Call
 from ddpdoctor.evidence.source import Condition, SourceCode
@@ -182,19 +182,9 @@ def _from_mismatch(
     timeline = programs.timeline
     called = {rank: (issued.op, _compared(issued.calls, mismatch.kind)) for rank, issued in mismatch.issued.items()}
     sides = vote(called)
-    majority = sides.majority
-    minority = sides.minority
     deviation = _by_programs(group, mismatch, programs, called, tied=sides.tied)
     tied = sides.tied and deviation is None
-    if deviation is not None and sides.tied:
-        minority = deviation.ranks
-        majority = tuple(rank for rank in sorted(called) if rank not in minority)
-    elif sides.tied:
-        by_call: dict[object, list[int]] = {}
-        for rank in sorted(mismatch.issued):
-            by_call.setdefault(called[rank], []).append(rank)
-        first, *others = by_call.values()
-        minority, majority = tuple(first), tuple(rank for ranks in others for rank in ranks)
+    minority, majority = _two_sides(called, sides, deviation)
     stacks = {rank: issued.program for rank, issued in mismatch.issued.items()}
     ours, theirs = mismatch.issued[minority[0]], mismatch.issued[majority[0]]
     pairs = ((ours, theirs), (theirs, ours))
@@ -227,6 +217,19 @@ def _from_mismatch(
     return by_calls_requested(found, code) if unclear else found
 
 
+def _two_sides(
+    called: Mapping[int, Hashable], sides: Vote, deviation: Deviation | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The minority and the other ranks: by their number, else by ranks with the same part, else the lowest rank's side first."""
+    if not sides.tied:
+        return sides.minority, sides.majority
+    lowest = called[min(called)]
+    minority = (
+        deviation.ranks if deviation is not None else tuple(rank for rank in sorted(called) if called[rank] == lowest)
+    )
+    return minority, tuple(rank for rank in sorted(called) if rank not in minority)
+
+
 def _by_programs(
     group: GroupTimeline,
     mismatch: Mismatch,
@@ -246,7 +249,7 @@ def _by_programs(
     )
 
 
-def _compared(calls: tuple[Call, ...], kind: MismatchKind) -> object:
+def _compared(calls: tuple[Call, ...], kind: MismatchKind) -> Hashable:
     """What ranks differ in, besides the operation."""
     match kind:
         case MismatchKind.OPERATION:

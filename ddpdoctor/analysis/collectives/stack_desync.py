@@ -107,26 +107,11 @@ def _by_their_places(
     if together:
         comparison = _with_the_loop_inside(comparison, ways[minority[0]], ways[majority[0]], code)
     cause = cause_of(comparison, by_rank[minority[0]].operation, by_rank[majority[0]].operation)
-    past = {Relation.PAST: minority, Relation.WITHIN: majority}.get(comparison.relation, ())
-    if past and not _holds_all(by_rank[past[0]]):
-        raise SkipCheck("the ranks in the loop may have been in the call behind it before, and have gone on")
-    inside = {Relation.PAST: majority, Relation.WITHIN: minority}.get(comparison.relation, ())
-    if any(_LETS_OUT.match(by_rank[rank].operation) for rank in inside) and not _have_one_root(inside, roots):
-        raise SkipCheck("the ranks that have gone on may have been in the call in which the others wait")
+    _refuse_that_moved_on(comparison, minority, majority, by_rank, roots)
     if cause is Cause.LEFT and votes.tied and comparison.again:
-        cause, minority, majority = (
-            Cause.EXTRA,
-            majority,
-            minority,
-        )  # the other may have left that call out, and be in its next turn
-    under = by_rank[majority[0] if comparison.relation is Relation.UNCONDITIONAL else minority[0]]
-    if cause is Cause.MISMATCH:
-        if not _in_two_branches(comparison, by_rank[minority[0]], by_rank[majority[0]]):
-            raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
-        if _may_have_groups([frame for rank in (minority[0], majority[0]) for frame in ways.get(rank, ())], code):
-            raise SkipCheck("the ranks wait in different collectives, which may be of groups of their own")
-    elif comparison.condition is not None and not _decides(comparison.condition, under):
-        raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
+        # the other may have left that call out, and be in its next turn
+        cause, minority, majority = Cause.EXTRA, majority, minority
+    _refuse_without_a_reason(cause, comparison, minority[0], majority[0], by_rank, ways, code)
     last = {entry.rank: entry.value for entry in turns or () if comparison.loop is not None}
     counted = cause is Cause.LEFT and not comparison.again and {*last} >= {*minority, *majority}
     within = _within(comparison, [frame for rank in majority for frame in ways.get(rank, ())], code)
@@ -140,6 +125,42 @@ def _by_their_places(
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
         passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
     )
+
+
+def _refuse_that_moved_on(
+    comparison: Comparison,
+    minority: Sequence[int],
+    majority: Sequence[int],
+    by_rank: Mapping[int, RankActivity],
+    roots: PerRank[GivenRoot] | None,
+) -> None:
+    """Raises SkipCheck where one side may have been in the call of the other, and have gone on from it alone."""
+    past = {Relation.PAST: minority, Relation.WITHIN: majority}.get(comparison.relation, ())
+    if past and not _holds_all(by_rank[past[0]]):
+        raise SkipCheck("the ranks in the loop may have been in the call behind it before, and have gone on")
+    inside = {Relation.PAST: majority, Relation.WITHIN: minority}.get(comparison.relation, ())
+    if any(_LETS_OUT.match(by_rank[rank].operation) for rank in inside) and not _have_one_root(inside, roots):
+        raise SkipCheck("the ranks that have gone on may have been in the call in which the others wait")
+
+
+def _refuse_without_a_reason(
+    cause: Cause,
+    comparison: Comparison,
+    mine: int,
+    theirs: int,
+    by_rank: Mapping[int, RankActivity],
+    ways: Mapping[int, tuple[Frame, ...]],
+    code: SourceCode | None,
+) -> None:
+    """Raises SkipCheck where the source does not show how these ranks, one of each side, came to different collectives."""
+    under = by_rank[theirs if comparison.relation is Relation.UNCONDITIONAL else mine]
+    if cause is Cause.MISMATCH:
+        if not _in_two_branches(comparison, by_rank[mine], by_rank[theirs]):
+            raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
+        if _may_have_groups([frame for rank in (mine, theirs) for frame in ways.get(rank, ())], code):
+            raise SkipCheck("the ranks wait in different collectives, which may be of groups of their own")
+    elif comparison.condition is not None and not _decides(comparison.condition, under):
+        raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
 
 
 def _in_calls_of_all(

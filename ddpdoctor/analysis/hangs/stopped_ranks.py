@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.analysis.hangs.outstanding import ROOTED, Outstanding
+from ddpdoctor.analysis.hangs.outstanding import ROOTED, EndedByPartner, Outstanding
 
 WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is complete
 SENT_BY_THE_ROOT = ("broadcast", "scatter", "_broadcast_oop")  # others with a root end there last
@@ -45,46 +45,59 @@ def stopped_ranks(
     """
     oldest: dict[int, Behind] = {}
     for group in timeline.groups:
-        if group.backend in WITHOUT_DEVICE:
+        if group.backend in WITHOUT_DEVICE or group.mismatches:  # calls with one number are not one operation then
             continue
         ended = completed.get(id(group), {})
-        furthest = max(ended.values(), default=0)
-        for rank, call in group.open.items():
-            if rank in stale or group.mismatches:  # calls with one number are not one operation then
-                continue
-            lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
-            found = call if lost else _not_completed(timeline, group, rank, call.seq, furthest)
-            if found is None and _ended_for_most(outstanding, rank, call.seq, ended):
-                found = call
-            if found is None:
-                continue
-            first = ended[rank] + 1 if lost else found.seq
-            if first == furthest and not {*without_dump}.isdisjoint(group.members):
-                continue
-            if not _tells(timeline, group, first, ended, lost=lost):
-                continue
-            if rank not in oldest or found.entry < oldest[rank].operation.entry:
-                oldest[rank] = Behind(
-                    rank=rank,
-                    operation=found,
-                    not_completed=first,
-                    completed=ended.get(rank, 0),
-                    peers_completed={peer: seq for peer, seq in ended.items() if seq >= first and peer != rank},
-                )
-    for one in outstanding.ended_by_partners:
-        if one.call.rank not in stale and _backend(timeline, one.call) not in WITHOUT_DEVICE:
-            oldest.setdefault(
-                one.call.rank,
-                Behind(
-                    rank=one.call.rank,
-                    operation=one.call,
-                    not_completed=one.completed + 1,
-                    completed=one.completed,
-                    peers_completed={one.partner: one.partner_completed},
-                    transfer=one.name,
-                ),
-            )
+        for rank in (rank for rank in group.open if rank not in stale):
+            one = _behind_in(group, rank, timeline, outstanding, ended, without_dump)
+            if one is not None and (rank not in oldest or one.operation.entry < oldest[rank].operation.entry):
+                oldest[rank] = one
+    for send in outstanding.ended_by_partners:
+        if send.call.rank not in stale and _backend(timeline, send.call) not in WITHOUT_DEVICE:
+            oldest.setdefault(send.call.rank, _behind_its_partner(send))
     yield from (one for one in oldest.values() if not _waits_before(timeline, one))
+
+
+def _behind_in(
+    group: GroupTimeline,
+    rank: int,
+    timeline: Timeline,
+    outstanding: Outstanding,
+    ended: Mapping[int, int],
+    without_dump: Collection[int],
+) -> Behind | None:
+    """The first collective of a group that a rank with an open call has not completed, and that peers have."""
+    call, furthest = group.open[rank], max(ended.values(), default=0)
+    lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
+    found = call if lost else _not_completed(timeline, group, rank, call.seq, furthest)
+    if found is None and _ended_for_most(outstanding, rank, call.seq, ended):
+        found = call
+    if found is None:
+        return None
+    first = ended[rank] + 1 if lost else found.seq
+    if first == furthest and not {*without_dump}.isdisjoint(group.members):
+        return None
+    if not _tells(timeline, group, first, ended, lost=lost):
+        return None
+    return Behind(
+        rank=rank,
+        operation=found,
+        not_completed=first,
+        completed=ended.get(rank, 0),
+        peers_completed={peer: seq for peer, seq in ended.items() if seq >= first and peer != rank},
+    )
+
+
+def _behind_its_partner(send: EndedByPartner) -> Behind:
+    """A send that did not end for the rank, and that its partner has received."""
+    return Behind(
+        rank=send.call.rank,
+        operation=send.call,
+        not_completed=send.completed + 1,
+        completed=send.completed,
+        peers_completed={send.partner: send.partner_completed},
+        transfer=send.name,
+    )
 
 
 def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[int, int], *, lost: bool) -> bool:
