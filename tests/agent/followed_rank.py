@@ -51,9 +51,14 @@ class FollowedRank:
         optimizer.zero_grad()
         self.steps.outer_forward(self.model, [batch])
         loss = self.model(batch).square().mean()
-        self.steps.backward(loss)
+        closely = self.steps.looks_closely
+        if closely:
+            self.steps.backward(loss)
+        else:
+            self.steps.backward_passes()
         loss.backward()
-        self.steps.backward_over()
+        if closely:
+            self.steps.backward_over()
         self.steps.before_step(optimizer, (), {})
         optimizer.step()
         self.steps.after_step(optimizer, (), {})

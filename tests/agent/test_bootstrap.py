@@ -159,3 +159,17 @@ def test_a_rank_that_lost_its_variables_is_still_known_by_what_the_launcher_said
     ended = python(LOST, directory=short_dir)
     assert "environment variable RANK expected" in ended.stderr
     assert [rank.rank for rank in find_ranks(short_dir)] == [2]
+
+
+def test_a_forked_child_is_no_rank_until_it_joins_a_job_itself(tmp_path: Path) -> None:
+    rank = Rank(str(tmp_path))
+    assert not rank.is_here
+    rank.place((), {"rank": 0, "world_size": 1})
+    assert rank.is_here
+    child = os.fork()
+    if not child:
+        was_here = rank.is_here
+        rank.place((), {"rank": 0, "world_size": 1})
+        os._exit(not (rank.is_here and not was_here))
+    assert os.waitpid(child, 0)[1] == 0
+    assert rank.is_here

@@ -1,4 +1,7 @@
-"""An audited step calls the same functions of Python for forty parameters as for eighty, besides one hook for each gradient."""
+"""How many functions of Python the agent calls in a step: what they cost is paid at every step of the job.
+
+An audited step calls the same functions for forty parameters as for eighty, besides one hook for each gradient.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from tests.agent.followed_rank import FollowedRank
 
 AGENT = "ddpdoctor/agent/inside/"
 WARM_UP = 6  # audits, in which the agent finds out what does not change
+MOST_CALLS = 30  # in a step that is not audited
 
 
 class Layers(nn.Module):
@@ -30,11 +34,11 @@ class Layers(nn.Module):
         return batch
 
 
-def agents_calls(folder: Path, layers: int) -> Counter[str]:
-    """How often each function of the agent is called in one audited step."""
+def agents_calls(folder: Path, layers: int, *, every: int = 1) -> Counter[str]:
+    """How often each function of the agent is called in one step: an audited one, unless `every` is above `WARM_UP`."""
     folder.mkdir()
     module = Layers(layers)
-    rank, batch = FollowedRank(folder, module), torch.ones(3, 4)
+    rank, batch = FollowedRank(folder, module, every=every), torch.ones(3, 4)
     optimizer = torch.optim.AdamW(module.parameters())
     zero = optimizer.zero_grad
     optimizer.zero_grad = lambda: zero(set_to_none=False)  # type: ignore[method-assign,misc] - gradients stay where they are
@@ -65,3 +69,9 @@ def test_no_function_of_the_agent_is_called_for_each_tensor_but_the_hook_on_a_gr
     assert many["gradients.accumulated"] == 20 * 4
     grown = {name: (few[name], count) for name, count in many.items() if count > few[name]}
     assert set(grown) == {"gradients.accumulated"}, grown
+
+
+def test_a_step_that_is_not_audited_is_hardly_noticed(tmp_path: Path) -> None:
+    called = agents_calls(tmp_path / "rank", 2, every=1000)
+    assert called["step_tracker.after_step"] == 1
+    assert called.total() <= MOST_CALLS, called

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from ddpdoctor.agent.inside.whose_code import pass_warnings_on
 def test_the_forward_of_ddp_keeps_its_name_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = DistributedDataParallel.forward
     monkeypatch.setattr(DistributedDataParallel, "forward", forward)
-    log: Any = SimpleNamespace(is_users=bool)
+    log: Any = SimpleNamespace(rank=SimpleNamespace(giving_up=nullcontext))
     hooks: Any = None
 
     progress_counters._count_forwards(log, hooks, progress_counters.TrainingLoop(hooks))

@@ -162,7 +162,7 @@ def test_a_call_that_an_alarm_keeps_from_being_made_does_not_stay_open(rank: Ran
     c10d._get_default_group = lambda: types.SimpleNamespace(group_name="0")
     hooks = CollectiveHooks(c10d)
     log: Any = MagicMock()
-    log.rank.is_here.return_value = True
+    log.rank.is_here = True
     log.ring.begin_collective.return_value = 7
     hooks.log = log
     hooks._next = lambda _group: 1  # type: ignore[method-assign]

@@ -51,7 +51,7 @@ def _observed(c10d: ModuleType, features: list[ModuleType], rank: Rank) -> Calla
 
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the signature is PyTorch's
-        first = not rank.is_here()
+        first = not rank.is_here
         with rank.giving_up("reading the rank's place"):
             rank.place(args, kwargs)
         if first:

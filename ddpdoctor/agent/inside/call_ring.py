@@ -111,7 +111,8 @@ class CallRing:
     ) -> None:
         """Record a batch that was asked for at `asked_ns` and handed out at `drawn_ns`."""
         index = self._next()
-        counted, length = (layout.NO_COUNT if count is None else count for count in (in_pass, of))
+        counted = layout.NO_COUNT if in_pass is None else in_pass
+        length = layout.NO_COUNT if of is None else of
         layout.BATCH_LAYOUT.pack_into(
             self._map,
             _offset(index),
@@ -130,7 +131,8 @@ class CallRing:
     def forward(self, place: int, *, seq: int, number: int, turn: int | None, reduces: bool | None = None) -> None:
         """Record that a training forward of a wrapped model begins."""
         index, now = self._next(), time.time_ns()
-        counted, reduced = (layout.NO_COUNT if value is None else int(value) for value in (turn, reduces))
+        counted = layout.NO_COUNT if turn is None else turn
+        reduced = layout.NO_COUNT if reduces is None else int(reduces)
         layout.FORWARD_LAYOUT.pack_into(
             self._map, _offset(index), index, layout.FORWARD, now, seq, number, counted, place, self.steps, reduced
         )

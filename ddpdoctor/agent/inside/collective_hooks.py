@@ -62,7 +62,7 @@ class CollectiveHooks:
         def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the signature is PyTorch's
             log = self.log
             thread = get_ident()
-            if log is None or thread in self._inside or not log.rank.is_here():
+            if log is None or thread in self._inside or not log.rank.is_here:
                 return function(*args, **kwargs)
 
             def given(parameter: str) -> Any:  # noqa: ANN401
@@ -130,7 +130,7 @@ class CollectiveHooks:
         def waited(work: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the signature is PyTorch's
             issued = self._issued.pop(id(work), None) if self._issued else None
             log = self.log
-            if issued is None or log is None or not log.rank.is_here():
+            if issued is None or log is None or not log.rank.is_here:
                 return wait(work, *args, **kwargs)
             log.ring.resume(issued[1])
             try:
@@ -143,6 +143,13 @@ class CollectiveHooks:
     def default_group(self) -> Any:  # noqa: ANN401
         """The group of all ranks, or None before it is made and after it is destroyed."""
         return self._c10d._world.default_pg  # noqa: SLF001 - the public getter raises
+
+    def so_far(self) -> int:
+        """How many collectives the group of all ranks has made; NO_SEQ where there is none. It is asked for at each forward."""
+        group = self._c10d._world.default_pg  # noqa: SLF001 - the public getter raises
+        if group is None:
+            return NO_SEQ
+        return self.made(group) if self._apart else self._number_of(group)
 
     def _apart_from(self, group: Any, before: int, taken: int) -> None:  # noqa: ANN401
         name = str(group.group_name)
@@ -208,7 +215,7 @@ class CollectiveHooks:
         @functools.wraps(function)
         def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             log = self.log
-            if log is None or not log.rank.is_here():
+            if log is None or not log.rank.is_here:
                 return function(ranks, *args, **kwargs)
             index = None
             try:

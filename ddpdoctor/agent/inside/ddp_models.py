@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .dtensor import is_meshed
+from .forward_hook import ForwardHook
 from .mode_changes import ModeChanges
 from .module_listing import Listing, same
 from .named_tensors import unwrapped
@@ -71,6 +72,8 @@ class WrappedModel:
         self._wrapper_called = False
         self._stepped = False
         self._modes = TrainingModes(changes)
+        self.hook: ForwardHook | None = None
+        """The agent's hook before its own forward."""
         self._held: dict[str, nn.Parameter] | None = None  # the parameters, while the job does not run
 
     @property
@@ -99,24 +102,23 @@ class WrappedModel:
     def wrapper_forward(self, *, broadcasts: bool) -> None:
         """Its wrapper's forward begins in training, and copies rank 0's buffers to all ranks first or does not."""
         self._broadcasts = broadcasts
-        self._forward(wrapper=True)
+        self._kept = self._module()
+        self._stepped, self._wrapper_called = False, True
+        self.bypassed = None
 
     def forward(self) -> None:
         """Its own forward begins in training, called by its wrapper or by the user."""
         self.skips_broadcast = self._broadcasts is False
         self._broadcasts = None if self._broadcasts is None else False
-        self._forward(wrapper=False)
-
-    def _forward(self, *, wrapper: bool) -> None:
         self._kept = self._module()
         if self._stepped:
             self._stepped = self._wrapper_called = False
-            self.bypassed = None
-        self._wrapper_called |= wrapper
         self.bypassed = None if self._wrapper_called else user_line()
 
     def step(self, optimizer: Optimizer) -> None:
         """`optimizer` has stepped."""
+        if self._stepped or self._kept is None:
+            return
         for group in optimizer.param_groups:
             if group["params"] and id(group["params"][0]) in self._names:
                 self._stepped = True
@@ -213,7 +215,8 @@ class Models:
         if before is None:
             self.count += 1
         prefix = before.prefix if before is not None else f"model{self.count}:" if self.count > 1 else ""
-        self._models[id(unwrapped(ddp))] = WrappedModel(ddp, prefix, self.mode_changes)
+        model = self._models[id(unwrapped(ddp))] = WrappedModel(ddp, prefix, self.mode_changes)
+        model.hook = before.hook if before is not None else None
         self._found.clear()
         return before is not None
 
@@ -231,8 +234,7 @@ class Models:
     def step(self, optimizer: Optimizer) -> None:
         """`optimizer` has stepped."""
         for model in self._models.values():
-            if model.in_training:
-                model.step(optimizer)
+            model.step(optimizer)
 
     def parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
         """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones.

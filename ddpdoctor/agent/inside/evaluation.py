@@ -14,15 +14,16 @@ SEEN_BATCHES = 8  # whose content tells whether ranks evaluate the same samples
 
 
 class EvaluationLog:
-    """The evaluation that is going on, if any. `collectives` counts those that the user's code has called so far."""
+    """Follows the evaluation that is going on, if any. `collectives` counts those that the user's code has called so far."""
 
     def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, collectives: Callable[[], int]) -> None:
         self._trace, self._budget, self._digests, self._collectives = trace, budget, digests, collectives
-        self._current: Evaluation | None = None  # its collectives are those before it, until it is over
+        self.current: Evaluation | None = None
+        """The evaluation that is going on; its collectives are those before it, until it is over."""
 
     def forward(self, inputs: Any) -> None:  # noqa: ANN401
         """The model is about to evaluate a batch."""
-        current = self._current
+        current = self.current
         if current is None:
             current = Evaluation(
                 step=0, batches=0, samples=0, input="", collectives=self._collectives(), line=user_line()
@@ -33,12 +34,12 @@ class EvaluationLog:
         if current.batches < SEEN_BATCHES:
             with self._budget:
                 seen = self._digests.of(tensors_in(inputs))
-        self._current = current._replace(
+        self.current = current._replace(
             batches=current.batches + 1, samples=current.samples + samples, input=current.input + seen
         )
 
     def over(self, step: int) -> None:
         """Training goes on, or ends: write down the evaluation before `step`, if there was one."""
-        current, self._current = self._current, None
+        current, self.current = self.current, None
         if current is not None:
             self._trace.write(current._replace(step=step, collectives=self._collectives() - current.collectives))

@@ -15,12 +15,15 @@ class EvaluationForwards:
     """Those of one rank since its last forward in training mode. No wrapper is kept alive."""
 
     def __init__(self) -> None:
+        self.are_there = False
+        """Whether there may be any."""
         self._latest: _Forward | None = None
         self.with_backward: list[_Forward] = []
         """Those that a backward followed, since the last step."""
 
     def forward(self, ddp: nn.Module, samples: int, line: SourceLine | None) -> None:
         """A wrapper in evaluation mode was called with gradients, with so many samples."""
+        self.are_there = True
         self._latest = weakref.ref(ddp), samples, line
 
     def backward(self) -> None:
@@ -31,6 +34,7 @@ class EvaluationForwards:
 
     def trains_otherwise(self) -> None:
         """A wrapper in training mode was called: the step that follows is its own."""
+        self.are_there = False
         self._latest = None
         self.with_backward.clear()
 

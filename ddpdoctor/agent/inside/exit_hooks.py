@@ -102,7 +102,7 @@ class ShownErrors:
         def formatted(this: Any, kind: Any, error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             original(this, kind, error, *args, **kwargs)
             main = threading.current_thread() is threading.main_thread()
-            if main and rank.is_here() and not self._inside and getattr(error, "__traceback__", None) is not None:
+            if main and rank.is_here and not self._inside and getattr(error, "__traceback__", None) is not None:
                 self._inside = True
                 try:
                     with rank.giving_up("noting an error that the job logs"):
@@ -153,7 +153,7 @@ class ExitReason:
 
     def note(self, status: object, above: int = 1) -> None:
         """Note that the job is about to leave with `status`; `above` is how many frames above this one are ours."""
-        if self._rank.is_here() and threading.current_thread() is threading.main_thread():
+        if self._rank.is_here and threading.current_thread() is threading.main_thread():
             fails = status is not None and status != 0
             self.error = self._describe(status, above + 1) if fails else None
             self.called = () if fails else _stack_of_the_caller(above)
@@ -191,7 +191,7 @@ def record_uncaught(rank: Rank) -> None:
 
     @functools.wraps(original)
     def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:  # noqa: ANN401
-        if rank.is_here():
+        if rank.is_here:
             record_error(rank, error)
         original(kind, error, trace)
 
@@ -211,7 +211,7 @@ def record_uncaught(rank: Rank) -> None:
 
     def at_exit() -> None:
         error = getattr(sys, "last_value", None)
-        if rank.is_here():
+        if rank.is_here:
             if error is not None:
                 record_error(rank, error)
             left()
@@ -232,7 +232,7 @@ def _record_os_exit(rank: Rank, left: Callable[..., None]) -> None:
 
     @functools.wraps(original)
     def leave(status: int) -> NoReturn:
-        if rank.is_here() and threading.current_thread() is threading.main_thread():
+        if rank.is_here and threading.current_thread() is threading.main_thread():
             caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001
             left(status, by_the_program=caller != "multiprocessing.popen_fork")
         original(status)
@@ -336,7 +336,7 @@ def _recording(rank: Rank, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if rank.is_here():
+            if rank.is_here:
                 record_error(rank, error)
             raise
 

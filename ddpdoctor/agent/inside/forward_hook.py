@@ -19,10 +19,14 @@ class ForwardHook:
 
     def __init__(self, function: Callable[[nn.Module, Any], None]) -> None:
         self._function = function
+        self.skips_next = False
+        """Whether the next forward is passed over, as its wrapper's has been seen."""
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """Call the function, except where TorchDynamo traces the module."""
-        if not torch.compiler.is_compiling():
+        if self.skips_next:
+            self.skips_next = False
+        elif not torch.compiler.is_compiling():
             self._function(module, [args, kwargs])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -34,7 +34,8 @@ class GradientGroups:
 
     def stepped(self) -> None:
         """An optimizer has stepped."""
-        self.backward()
+        if self._are_due:
+            self.backward()
 
     def reduced(self, name: str, sent: Any, members: tuple[int, ...]) -> None:  # noqa: ANN401 - a collective's first argument
         """The collective `name` was called with `sent` by the ranks `members`."""

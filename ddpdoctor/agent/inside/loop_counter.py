@@ -41,8 +41,11 @@ class Turns:
                 met = self._counters[here] = code, self._names(code, frame.f_lineno)
             if names := met[1]:
                 variables = frame.f_locals
-                counts = (variables.get(name) for name in names)
-                return next((count for count in counts if type(count) is int and 0 <= count < MOST_TURNS), None)
+                for name in names:  # no generator: it is asked for at every forward
+                    count = variables.get(name)
+                    if type(count) is int and 0 <= count < MOST_TURNS:
+                        return count
+                return None
             frame = frame.f_back
         return None
 

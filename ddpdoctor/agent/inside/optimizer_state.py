@@ -17,7 +17,7 @@ from .module_listing import same
 from .named_tensors import as_tensor, named_state
 from .schema.final_records import LastState
 from .schema.model_records import NamedDigests
-from .signal_errors import job_keeps
+from .signal_errors import job_keeps, pass_on
 from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
@@ -50,11 +50,14 @@ class OptimizerState:
 
     def made(self, optimizer: Optimizer) -> None:
         """A step was made."""
-        self._watched = None
-        with job_keeps(Exception):  # an optimizer of the program's own
+        try:
             kept = _first_kept(optimizer)
-            if kept is not None:
-                self._watched, self._latest = weakref.ref(kept), kept._version  # noqa: SLF001 - PyTorch gives it no other name
+            if kept is None or self._watched is None or self._watched() is not kept:
+                self._watched = None if kept is None else weakref.ref(kept)
+            self._latest = 0 if kept is None else kept._version  # noqa: SLF001 - PyTorch gives it no other name
+        except Exception as error:  # an optimizer of the program's own
+            pass_on(error)
+            self._watched = None
 
     def _later(self, optimizer: Optimizer) -> int | None:
         """How often the tensor was written since the latest step; another one in its place was written at least once."""
@@ -100,7 +103,10 @@ def _first_kept(optimizer: Optimizer) -> Tensor | None:
     kept = optimizer.state.get(optimizer.param_groups[0]["params"][0])
     if not isinstance(kept, dict):
         return None
-    return next((one for one in reversed(kept.values()) if isinstance(one, Tensor)), None)
+    for one in reversed(kept.values()):  # no generator: it is asked for at every step
+        if isinstance(one, Tensor):
+            return one
+    return None
 
 
 class _Slots:

@@ -13,7 +13,6 @@ from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
 from .missing_gradients import note_model
-from .schema.call_ring import NO_SEQ
 from .signal_errors import pass_on
 from .training_loop import Draw, TrainingLoop
 from .whose_code import is_users, show_as
@@ -28,19 +27,13 @@ def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
     loop = TrainingLoop(log.ring)
 
     def step(_optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
-        if log.rank.is_here():
+        if log.rank.is_here:
             loop.steps()
 
     register_optimizer_step_post_hook(step)
     _note_wraps(log)
     _count_forwards(log, hooks, loop)
     _count_batches(log, hooks, loop)
-
-
-def _collectives_so_far(hooks: CollectiveHooks) -> int:
-    """How many collectives the default group has made."""
-    group = hooks.default_group()
-    return hooks.made(group) if group is not None else NO_SEQ
 
 
 def _note_wraps(log: CallLog) -> None:
@@ -51,7 +44,7 @@ def _note_wraps(log: CallLog) -> None:
     signature = inspect.signature(build)
 
     def noted(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever it takes
-        if log.rank.is_here():
+        if log.rank.is_here:
             with log.rank.giving_up("noting a wrapped model"):
                 given = _arguments(signature, self, *args, **kwargs)
                 if given is not None and given.get("process_group") is None and given.get("device_mesh") is None:
@@ -81,15 +74,14 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
     from torch.nn.parallel.distributed import DistributedDataParallel
 
     forward = DistributedDataParallel.forward
-    turns = Turns(is_users)
+    turns, recording = Turns(is_users), log.rank.giving_up("recording forwards")
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
-        if not is_compiling() and is_grad_enabled() and log.rank.is_here():
+        if not is_compiling() and is_grad_enabled() and log.rank.is_here:
             loop.trains()
             log.ring.count_forward()
-            with log.rank.giving_up("recording forwards"):
-                turn = turns.now(sys._getframe(1))  # noqa: SLF001
-                seq = _collectives_so_far(hooks)
+            with recording:
+                turn, seq = turns.now(sys._getframe(1)), hooks.so_far()  # noqa: SLF001
                 reduces = getattr(self, "require_backward_grad_sync", None)
                 log.ring.forward(log.place(1), seq=seq, number=log.ring.forwards, turn=turn, reduces=reduces)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
@@ -103,20 +95,20 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     draw = _BaseDataLoaderIter.__next__
-    data_sets = Numbers()
+    data_sets, recording = Numbers(), log.rank.giving_up("recording batches")
     lengths: dict[int, int | None] = {}
 
     @functools.wraps(draw)
     def counted(self: Any) -> Any:  # noqa: ANN401
         asked = time.time_ns()
         batch = draw(self)
-        if log.rank.is_here() and loop.is_here():
-            with log.rank.giving_up("recording batches"):
+        if log.rank.is_here and loop.is_here():
+            with recording:
                 data_set = data_sets.of(self._dataset)
                 in_pass = getattr(self, "_num_yielded", None)
                 if in_pass in (None, 1) or data_set not in lengths:
                     lengths[data_set] = _length(self)
-                seq, of = _collectives_so_far(hooks), lengths[data_set]
+                seq, of = hooks.so_far(), lengths[data_set]
                 loop.drew(self, Draw(data_set, asked, time.time_ns(), seq, in_pass, of))
         return batch
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 from .schema.call_ring import MOST_DIGITS
 from .schema.call_texts import EnvWrite
-from .signal_errors import pass_on
+from .signal_errors import is_the_jobs, pass_on
 
 
 class Rank:
     """One process of the job. `number` and `world_size` are None until `init_process_group` is called in it.
 
-    Files of this rank are called `PID.something` in `directory`. A forked child (a data loader worker) is not the rank:
-    there `is_here()` is False again. What the launcher set at the start counts where the script has removed it since.
+    Files of this rank are called `PID.something` in `directory`. What the launcher set at the start counts where the script has
+    removed it since.
     """
 
     def __init__(self, directory: str) -> None:
@@ -25,13 +25,11 @@ class Rank:
         self.world_size: int | None = None
         self.address = ""  # where it looks for the other ranks, as HOST:PORT
         self.writes: dict[str, EnvWrite] = {}  # by variable of the rendezvous, the line of the user's that set it last
-        self._pid: int | None = None
+        self.is_here = False
+        """Whether this very process called `init_process_group`; False again in a forked child, such as a data loader worker."""
+        self._sees_forks = False
         self._given_up: set[tuple[str, str]] = set()
         self._at_start = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
-
-    def is_here(self) -> bool:
-        """Whether this very process called `init_process_group`."""
-        return self._pid == os.getpid()
 
     def path(self, suffix: str) -> str:
         """The path of this rank's file `PID.suffix`."""
@@ -39,7 +37,10 @@ class Rank:
 
     def place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Note that this process is about to be a rank, and which, as far as the call or the environment names it."""
-        self._pid = os.getpid()
+        self.is_here = True
+        if not self._sees_forks:  # each observer of a step asks: to compare process ids would be a system call for each
+            self._sees_forks = True
+            os.register_at_fork(after_in_child=self._forked)
         given = [*args, *[None] * 6]
         self.number = self._given(kwargs.get("rank", given[4]), "RANK")
         self.world_size = self._given(kwargs.get("world_size", given[3]), "WORLD_SIZE")
@@ -57,14 +58,12 @@ class Rank:
         text = os.environ.get(variable, self._at_start[variable])
         return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else None
 
-    @contextlib.contextmanager
-    def giving_up(self, what: str) -> Iterator[None]:
+    def _forked(self) -> None:
+        self.is_here = False
+
+    def giving_up(self, what: str) -> GivingUp:
         """Swallow what fails inside and write it down for the report: the job must never notice."""
-        try:
-            yield
-        except Exception as error:
-            pass_on(error)
-            self.give_up(what, f"{type(error).__name__}: {error}")
+        return GivingUp(self, what)
 
     def give_up(self, what: str, why: str) -> None:
         """Write down what the agent cannot do in this rank, and why; once, however often it fails."""
@@ -81,6 +80,26 @@ class Rank:
                 file.write(json.dumps(GaveUp(rank, what, why)) + "\n")
         except Exception as error:
             pass_on(error)
+
+
+class GivingUp:
+    """A block that may fail without the job's noticing. It holds no state, and can be entered any number of times."""
+
+    __slots__ = ("_rank", "_what")
+
+    def __init__(self, rank: Rank, what: str) -> None:
+        self._rank, self._what = rank, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        if kind is None or error is None or is_the_jobs(error):
+            return False
+        self._rank.give_up(self._what, f"{kind.__name__}: {error}")
+        return True
 
 
 def _address(init_method: Any) -> str:  # noqa: ANN401 - what a user passes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import functools
 from itertools import pairwise
-from types import CodeType, FrameType, MethodType
+from types import CodeType, FrameType, MethodType, TracebackType
 from typing import Any
 
 _VARIADIC = 0x04  # of a code's flags: `*args`
@@ -27,13 +26,25 @@ def is_of_handler(error: BaseException) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def job_keeps(*ours: type[Exception]) -> Iterator[None]:
+@functools.cache
+def job_keeps(*ours: type[Exception]) -> JobKeeps:
     """Suppress exceptions of these types, but for those of the job's handlers."""
-    try:
-        yield
-    except ours as error:
-        pass_on(error)
+    return JobKeeps(ours)
+
+
+class JobKeeps:
+    """Such a block. It holds no state, and can be entered any number of times."""
+
+    __slots__ = ("_ours",)
+
+    def __init__(self, ours: tuple[type[Exception], ...]) -> None:
+        self._ours = ours
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: TracebackType | None) -> bool:
+        return isinstance(error, self._ours) and not is_the_jobs(error)
 
 
 def pass_on(error: BaseException) -> None:

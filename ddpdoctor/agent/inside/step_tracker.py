@@ -103,7 +103,9 @@ class StepTracker:
         )
         self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights.now)
         self._window = StepWindow()
-        self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
+        self._skipping: ForwardHook | None = (
+            None  # of the module whose forward follows its wrapper's, and is nothing new
+        )
         self._in_evaluation = EvaluationForwards()
         self._wrapped_forwards = 0  # in this window
         self._open = False
@@ -152,8 +154,8 @@ class StepTracker:
             self._trace.write(buffers)
             self._double_wraps.wrapped_again(user_line())
             return
-        hook = ForwardHook(self._trace.observing(self.inner_forward))
-        ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
+        model.hook = ForwardHook(self._trace.observing(self.inner_forward))
+        ddp.module.register_forward_pre_hook(model.hook, prepend=True, with_kwargs=True)
         self._trace.write(Wrapped(user_line(), members(ddp)))
         self._trace.write(buffers)
         if name := device_name(ddp.module):
@@ -170,17 +172,20 @@ class StepTracker:
             self._close_up.settle()
         if self.unwaited.pending:
             self.unwaited.used((p for p in ddp.parameters() if not is_meshed(p)), "forward")
-        self._passed_on = None
+        if self._skipping is not None:
+            self._skipping.skips_next = False
         if not torch.is_grad_enabled():
             return
         if not (ddp.training or ddp.module.training):  # Lightning leaves the wrapper alone in evaluation mode
             self._in_evaluation.forward(ddp, samples_in(inputs), user_line())
             return
-        self._in_evaluation.trains_otherwise()
+        if self._in_evaluation.are_there:
+            self._in_evaluation.trains_otherwise()
         model = self._forward_of(ddp)
         if not self._audited:
-            if model is not None and not self._probe.every:
-                self._passed_on = model.module
+            if model is not None and model.hook is not None and not self._probe.every:
+                self._skipping = model.hook
+                self._skipping.skips_next = True
             return
         before = self._window.backward
         self._window.backward = before._replace(
@@ -229,9 +234,6 @@ class StepTracker:
 
     def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
-        if self._passed_on is module:
-            self._passed_on = None
-            return
         if self._probe.is_running:
             return
         if not module.training and not torch.is_grad_enabled():
@@ -267,9 +269,9 @@ class StepTracker:
 
     def _concerns(self, optimizer: Optimizer) -> bool:
         """Whether a step of `optimizer` belongs to the training that is followed."""
-        return not (self._recomputation.is_running or self._peers_step) and (
-            not self._is_elsewhere() or self._models.are_stepped_by(optimizer)
-        )
+        if self._recomputation.is_running or self._peers_step:
+            return False
+        return self._thread in {None, get_ident()} or self._models.are_stepped_by(optimizer)
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
@@ -288,7 +290,7 @@ class StepTracker:
 
     def backward_passes(self) -> None:
         """`loss.backward()` was called, in a window in which it is only counted."""
-        if self._is_elsewhere():
+        if self._thread not in {None, get_ident()}:
             return
         self._had_backward = True
         self.averaging.backward()
@@ -478,7 +480,8 @@ class StepTracker:
         """Open a window where none is; with `same_gradients` for another optimizer's step after the same backward."""
         self._open = True
         self._depth = self._wrapped_forwards = 0
-        self._evaluation.over(self._counts.steps)
+        if self._evaluation.current is not None:
+            self._evaluation.over(self._counts.steps)
         if self._is_replay:
             self._close_up.window_begins()
         if self._double_wraps.line is not None:
@@ -503,7 +506,8 @@ class StepTracker:
     def _is_due(self) -> bool:
         """Whether the budget allows to audit the window that begins: any, or one whose weights have just been averaged."""
         due = self._budget.take(self._counts.clock)
-        return (self.averaging.just_now and self._budget.take(self.averaging.count, "averaging")) or due
+        averages = self.averaging.count
+        return (averages > 0 and self.averaging.just_now and self._budget.take(averages, "averaging")) or due
 
     def _write_step(self, optimizer: Optimizer, *, left_out: bool = False) -> None:
         window, counts = self._window, self._counts

@@ -22,7 +22,7 @@ def record_thread_errors(rank: Rank) -> None:
     @functools.wraps(original)
     def excepthook(args: threading.ExceptHookArgs) -> None:
         nonlocal recorded
-        if rank.is_here() and recorded < MOST and args.exc_value is not None and args.exc_type is not SystemExit:
+        if rank.is_here and recorded < MOST and args.exc_value is not None and args.exc_type is not SystemExit:
             recorded += 1
             with rank.giving_up("recording a thread's error"):
                 name = args.thread.name if args.thread is not None else ""

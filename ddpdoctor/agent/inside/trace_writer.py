@@ -108,13 +108,13 @@ class TraceWriter:
 
         from .job_modes import dispatch_modes, function_modes, set_aside
 
-        compiler, is_here, clock = _frame_compiler(), self.rank.is_here, time.perf_counter
+        compiler, rank, clock = _frame_compiler(), self.rank, time.perf_counter
 
         @functools.wraps(function)
         def observer(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             if compiler is not None and compiler():
                 not_compiled(*args, **kwargs)  # only then: this guard costs more than most observers
-            elif self.alive and is_here():
+            elif self.alive and rank.is_here:
                 began = clock()
                 try:
                     if dispatch_modes() or function_modes():

@@ -87,7 +87,7 @@ def _close_at_os_exit(rank: Rank, tracking: Tracking) -> None:
 
     @functools.wraps(original)
     def leave(status: int) -> NoReturn:
-        if status == 0 and rank.is_here() and threading.current_thread() is threading.main_thread():
+        if status == 0 and rank.is_here and threading.current_thread() is threading.main_thread():
             with rank.giving_up("writing the end of the trace"):
                 if not _is_at_work() and not tracking.waits:
                     tracking.close()

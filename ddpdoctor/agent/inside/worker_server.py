@@ -35,7 +35,7 @@ def start_worker_server(rank: Rank) -> None:
 
 def _put_out_of_reach(rank: Rank, path: str) -> None:
     """Let nobody ask any more: a question that is read while the process takes itself down ends it with SIGSEGV."""
-    if rank.is_here():
+    if rank.is_here:
         with job_keeps(OSError):
             os.unlink(path)
 
