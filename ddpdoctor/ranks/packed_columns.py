@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.agent.inside.schema import step_records
-from ddpdoctor.evidence.training_trace import PartMark
+from ddpdoctor.evidence.audited_steps import PartMark
 
 MOST_INDEX_BYTES = 1 << 27
 FINGERPRINT_DIGITS = 16

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from ddpdoctor.agent.inside.schema import hardware_records, step_records
 from ddpdoctor.agent.inside.schema.training_trace import TraceRecord
-from ddpdoctor.evidence.training_trace import Averaged, Gradient, Integrity, Recomputed, StepSeen, Table
+from ddpdoctor.evidence.audited_steps import Averaged, Gradient, Integrity, Recomputed, StepSeen
+from ddpdoctor.evidence.training_trace import Table
 from ddpdoctor.ranks.packed_columns import fingerprints, marks_of, named_digests, parities_by_name, parts_of
 from ddpdoctor.ranks.training_trace_files import of_kind
 from ddpdoctor.ranks.written_errors import frame_of, frames_by_name, frames_of, optional_frame

@@ -24,8 +24,9 @@ from ddpdoctor.agent.inside.schema import (
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.schema.training_trace import VERSION, Joined, TraceRecord
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.evidence.audited_steps import Gradient, PartMark
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import Gradient, PartMark, Track
+from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.training_trace_files import read_trace
 from ddpdoctor.ranks.training_trace_reader import read_tracks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.evidence.training_trace import Integrity, StepSeen, Track
+from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
+from ddpdoctor.evidence.training_trace import Track
 
 ByRank = Mapping[int, StepSeen]
 """What each rank recorded of one step."""

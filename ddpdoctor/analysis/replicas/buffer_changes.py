@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ddpdoctor.evidence.training_trace import StepSeen
+from ddpdoctor.evidence.audited_steps import StepSeen
 
 ByRank = Mapping[int, StepSeen]
 

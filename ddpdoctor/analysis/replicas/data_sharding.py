@@ -17,8 +17,9 @@ from ddpdoctor.analysis.replicas.divergence import (
     UnevenBatches,
 )
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.replicas import Side
-from ddpdoctor.evidence.training_trace import EpochSeen, StepSeen, Track
+from ddpdoctor.evidence.training_trace import EpochSeen, Track
 
 ENOUGH_STEPS = 3  # inputs that are equal on all ranks in three steps are no chance
 

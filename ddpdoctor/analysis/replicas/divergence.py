@@ -167,7 +167,7 @@ class ReductionScaled(Diverged):
     """Reduced gradients are a multiple of the mean of the local ones."""
 
     factor: float
-    """The multiple."""
+    """By what the mean of the local gradients was multiplied."""
     by_hook: bool = False
     """Whether a communication hook is registered; then `lines` are where."""
 
@@ -283,7 +283,7 @@ class SameDraws(Diverged):
     drawn_for: DrawnFor
     """When it is drawn from."""
     steps: int
-    """In how many steps."""
+    """In how many audited steps the generator was in the same state everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ class ReadEarly(Diverged):
     """The result of an asynchronous collective is used, or may be, before it is complete."""
 
     op: str
-    """The collective."""
+    """The operation that the rank did not wait for, such as `all_reduce`."""
     used_by: str
     """The call that used it (`forward`, `step`, ...), empty where the handle was dropped."""
 
@@ -432,7 +432,7 @@ class UnwrappedDiffers(Diverged):
     name: str
     """How the program can reach it, as an expression."""
     kind: str
-    """Its class."""
+    """The name of its class; empty where it is not known."""
     moved: tuple[int, ...]
     """The ranks whose copy changed since it was equal everywhere last, or since the first look where it never was."""
     still: tuple[int, ...]

@@ -17,8 +17,9 @@ from ddpdoctor.analysis.replicas.divergence import (
     ParameterOutside,
 )
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import Gradient, StepSeen, model_prefix
+from ddpdoctor.evidence.training_trace import model_prefix
 
 ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
 STRAIGHT = 1 - 1e-8  # the same where nothing but a scale may have been changed

@@ -29,7 +29,8 @@ from ddpdoctor.analysis.replicas.given_weights import (
 )
 from ddpdoctor.analysis.replicas.repeated_steps import with_repetitions
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, own_lines
-from ddpdoctor.evidence.training_trace import Integrity, StepSeen, Track
+from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
+from ddpdoctor.evidence.training_trace import Track
 
 LEAST_LOADED = 4  # tensors: a rank that loads another state has others in most of them
 

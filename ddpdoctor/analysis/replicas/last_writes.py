@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.replicas import ValueDifference
-from ddpdoctor.evidence.training_trace import Left, StepSeen, Table, Track
+from ddpdoctor.evidence.training_trace import Left, Table, Track
 
 MOST_PUT_IN_PLACE = 0.9  # of the trained parameters
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.replicas.divergence import DrawnFor, SameDraws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
-from ddpdoctor.evidence.training_trace import StepSeen
+from ddpdoctor.evidence.audited_steps import StepSeen
 
 ENOUGH_STEPS = 3  # equal states in three steps that draw from them are no chance
 Seen = Mapping[int, StepSeen]

@@ -11,7 +11,7 @@ from ddpdoctor.analysis.replicas.divergence import ModesDiffer, SettingsAt, Sett
 from ddpdoctor.analysis.replicas.gradient_sync import STEPPED
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
-from ddpdoctor.evidence.training_trace import StepSeen
+from ddpdoctor.evidence.audited_steps import StepSeen
 
 
 def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterator[SettingsDiffer]:

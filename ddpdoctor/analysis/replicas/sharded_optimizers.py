@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.replicas.gradient_sync import EXACT, STEPPED
-from ddpdoctor.evidence.training_trace import Gradient, StepSeen, Track
+from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
+from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.whole_numbers import whole_number
 
 ByRank = Mapping[int, StepSeen]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import StepSeen
 
 
 def lines_at(seen: Mapping[int, StepSeen], call: str = "step") -> dict[int, Frame]:

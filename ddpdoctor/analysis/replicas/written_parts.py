@@ -13,7 +13,7 @@ from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible, WeightsWritten, WrittenAt
 from ddpdoctor.analysis.replicas.flipped_bits import bits_of, in_one_element
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
-from ddpdoctor.evidence.training_trace import PartMark
+from ddpdoctor.evidence.audited_steps import PartMark
 
 _Parts = Mapping[str, tuple[int, str]]  # by name, the lowest rank that holds the same part, and its fingerprint
 

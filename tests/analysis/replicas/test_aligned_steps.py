@@ -3,7 +3,8 @@
 from ddpdoctor.analysis.replicas.aligned_steps import aligned
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.training_trace import StepSeen, Table, Track
+from ddpdoctor.evidence.audited_steps import StepSeen
+from ddpdoctor.evidence.training_trace import Table, Track
 
 
 def track(after: str, *recorded: str) -> Track:

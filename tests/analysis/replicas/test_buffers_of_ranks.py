@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.training_trace import Integrity, StepSeen, Table, TensorKind, Track
+from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
+from ddpdoctor.evidence.training_trace import Table, TensorKind, Track
 from ddpdoctor.model import Finding, Severity
 
 KEY = "weights"

@@ -8,7 +8,8 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.training_trace import StepSeen, Table, Track
+from ddpdoctor.evidence.audited_steps import StepSeen
+from ddpdoctor.evidence.training_trace import Table, Track
 
 TABLES = {"w": Table(digests={"w": "w"}, shapes={"w": (1,)})}
 

@@ -9,8 +9,8 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import StepSeen
 from ddpdoctor.model import Report
 from tests.analysis.replicas.test_hardware_errors import all_with, headline, healthy, step
 

@@ -10,19 +10,9 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.audited_steps import Averaged, Gradient, Integrity, Recomputed, StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import (
-    Averaged,
-    Gradient,
-    Integrity,
-    OverflowSeen,
-    ProbeSeen,
-    Recomputed,
-    StepSeen,
-    Table,
-    TensorKind,
-    Track,
-)
+from ddpdoctor.evidence.training_trace import OverflowSeen, ProbeSeen, Table, TensorKind, Track
 from ddpdoctor.model import Finding, Severity
 
 KINDS = (

@@ -8,7 +8,8 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.training_trace import Left, LeftState, StepSeen, Table, Track
+from ddpdoctor.evidence.audited_steps import StepSeen
+from ddpdoctor.evidence.training_trace import Left, LeftState, Table, Track
 from ddpdoctor.workflows.verify_notes import not_comparable
 
 NAMES = ("w.exp_avg", "w.exp_avg_sq", "b.exp_avg", "b.exp_avg_sq")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.training_trace import Gradient, StepSeen
+from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from tests.analysis.replicas.test_hardware_errors import all_with, step
 
 REDUCED = Gradient(digest="g", reduced=1.5, local=1.0, count=1, standing="reduced")

@@ -2,9 +2,10 @@
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Condition, SourceCode
-from ddpdoctor.evidence.training_trace import StepSeen, Table, Track
+from ddpdoctor.evidence.training_trace import Table, Track
 
 TABLES = {"w": Table(digests={"w": "w"}, shapes={"w": (1,)})}
 STEP = Frame(file="/job/train.py", line=311, function="main")

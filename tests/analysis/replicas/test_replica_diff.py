@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import Left, StepSeen, Table, Track
+from ddpdoctor.evidence.training_trace import Left, Table, Track
 
 WRAP = Frame(file="train.py", line=7, function="main")
 STEP = Frame(file="train.py", line=12, function="main")

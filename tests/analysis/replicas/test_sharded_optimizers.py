@@ -7,8 +7,9 @@ from typing import Any
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import Gradient, Left, StepSeen, Table, TensorKind, Track
+from ddpdoctor.evidence.training_trace import Left, Table, TensorKind, Track
 from ddpdoctor.model import Finding
 
 STEP = Frame(file="train.py", line=7, function="main")

@@ -6,7 +6,8 @@ import pytest
 
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
 from ddpdoctor.analysis.replicas.divergence import SameInputs
-from ddpdoctor.evidence.training_trace import Gradient, StepSeen, Track
+from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
+from ddpdoctor.evidence.training_trace import Track
 
 STEPS = 4
 

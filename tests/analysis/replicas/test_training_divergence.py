@@ -11,17 +11,9 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.audited_steps import Gradient, Integrity, StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import (
-    EpochSeen,
-    Gradient,
-    Integrity,
-    OverflowSeen,
-    StepSeen,
-    Table,
-    Track,
-    UnwaitedSeen,
-)
+from ddpdoctor.evidence.training_trace import EpochSeen, OverflowSeen, Table, Track, UnwaitedSeen
 from ddpdoctor.workflows.verify_rerun import exact
 
 LINES = {name: Frame(file="train.py", line=line, function="main") for name, line in (("forward", 5), ("backward", 6))}

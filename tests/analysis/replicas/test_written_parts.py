@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible, WeightsWritten
 from ddpdoctor.analysis.replicas.written_parts import parts_written
-from ddpdoctor.evidence.training_trace import PartMark, StepSeen
+from ddpdoctor.evidence.audited_steps import PartMark, StepSeen
 
 ELEMENT = 32  # bits
 Seen = Mapping[int, StepSeen]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.training_trace import Left, StepSeen, Table, Track
+from ddpdoctor.evidence.audited_steps import StepSeen
+from ddpdoctor.evidence.training_trace import Left, Table, Track
 
 
 def job(
