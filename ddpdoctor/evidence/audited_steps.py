@@ -1,4 +1,4 @@
-"""What a rank recorded of one audited step: fingerprints of its batch, gradients, weights and state, and the lines around them."""
+"""What a rank recorded of one audited step: fingerprints of batch, gradients, weights and state, and the lines around them."""
 
 from __future__ import annotations
 
