@@ -184,7 +184,11 @@ def _elsewhere(desync: Desync) -> str:
 
 def _by_group(call: GuardedCall) -> Finding:
     """A call of a group that some of its members alone made, for which the others wait in calls of groups of theirs."""
-    waits = names(call.issued, call.absent)
+    waits = (
+        names(call.issued, call.absent)
+        if not call.transfers
+        else " and ".join(sorted({one.op for one in call.transfers.values()}))
+    )
     return RULE.finding(
         f"{group_ranks(call.callers)} called {names(call.issued, call.callers)}"
         f"{'' if call.issued[call.callers[0]].group else ' of the default group'} that {group_ranks(call.absent)} passed by; "
@@ -192,10 +196,15 @@ def _by_group(call: GuardedCall) -> Finding:
         ranks=call.callers,
         where=witnesses(
             call.issued,
-            (*call.callers, *call.absent),
+            (*call.callers, *(rank for rank in call.absent if rank in call.issued)),
             minority=call.callers,
             minority_note=condition_note(call.comparison),
-        ),
+        )
+        + [
+            Where.at(one.place, rank=rank, note=f"{one.op} with rank {one.peer}")
+            for rank, one in call.transfers.items()
+            if one.place is not None
+        ],
         details=unplaced(call.issued, call.issued),
         remedy=OF_A_GROUP,
         seq=call.issued[call.callers[0]].seq,

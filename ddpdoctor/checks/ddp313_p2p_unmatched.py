@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.desync import Desyncs
+from ddpdoctor.analysis.collectives.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -36,12 +37,16 @@ def check(
     activities: Activities | None = None,
     peers: PerRank[GivenPeer] | None = None,
     desyncs: Desyncs | None = None,
+    guarded: GuardedCalls | None = None,
 ) -> Iterator[Finding]:
     """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first.
 
     Where a partner first did other than ranks with its part in the job, that line comes first. Ranks of which the calls of a
-    group tell already that they diverged have one cause, which their own finding says better.
+    group tell already that they diverged have one cause, which their own finding says better. So has a collective that the
+    partners alone make (DDP305).
     """
+    if guarded is not None and any(one.transfers for one in guarded.found):
+        return
     deviations = [*first_deviations.deviating_calls(graph)] if graph is not None else []
     told = {desync.culprits for desync in desyncs.found} if desyncs is not None else set()
     if handshakes.by_programs is not None and handshakes.by_programs.ranks not in told:

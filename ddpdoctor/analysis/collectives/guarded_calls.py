@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, compare
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlock, Deadlocks
+from ddpdoctor.analysis.collectives.rank_tests import Sides
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.evidence.frames import Frame, only_users
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, only_users, program_frames
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.stacks import Stacks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +26,11 @@ class GuardedCall:
     absent: tuple[int, ...]
     """The members that wait for the callers at a later line."""
     issued: Mapping[int, IssuedCall]
-    """The call that each of all these ranks waits in."""
+    """The collective that each of these ranks waits in."""
     comparison: Comparison
     """Has the test of the rank that the callers passed."""
+    transfers: Mapping[int, CollectiveCall] = field(default_factory=dict)
+    """The send or receive that the absent ranks wait in, where it is no collective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +41,68 @@ class GuardedCalls:
     """At most one for each cycle of waits."""
 
 
-def derive(deadlocks: Deadlocks, timeline: Timeline, code: SourceCode) -> GuardedCalls:
+def derive(
+    deadlocks: Deadlocks,
+    timeline: Timeline,
+    code: SourceCode,
+    graph: WaitForGraph | None = None,
+    calls: PerRank[CollectiveCalls] | None = None,
+    stacks: PerRank[Stacks] | None = None,
+) -> GuardedCalls:
     """The calls under a test of the rank that members of their group have passed by, to wait for one of the callers."""
     groups = {group.name: group for group in timeline.groups}
     found = [next(_guarded(deadlock, groups, code), None) for deadlock in deadlocks.found]
+    if not found and graph is not None and graph.reason is Reason.CYCLE and calls is not None and stacks is not None:
+        transfers = {entry.rank: one for entry in calls for one in entry.value.calls[-1:] if _is_open_transfer(one)}
+        ways = {
+            entry.rank: only_users(program_frames(entry.value.main.frames if entry.value.main else ()))
+            for entry in stacks
+        }
+        found = [
+            next((one for group in timeline.groups for one in _beside_transfers(group, transfers, ways, code)), None)
+        ]
     return GuardedCalls(tuple(one for one in found if one is not None))
+
+
+def _is_open_transfer(call: CollectiveCall) -> bool:
+    return not call.returned and call.peer is not None
+
+
+def _beside_transfers(
+    group: GroupTimeline,
+    transfers: Mapping[int, CollectiveCall],
+    ways: Mapping[int, tuple[Frame, ...]],
+    code: SourceCode,
+) -> Iterator[GuardedCall]:
+    """The call of a group whose other members all wait in sends or receives, some with those that made the call."""
+    for seq in sorted({issued.seq for issued in group.open.values()}):
+        callers = tuple(rank for rank, issued in group.open.items() if issued.seq == seq)
+        absent = tuple(rank for rank in group.members if rank not in callers and group.reached(rank) < seq)
+        pairs = [
+            (group.open[caller], rank)
+            for rank in absent
+            for caller in callers
+            if rank in transfers and transfers[rank].peer == caller
+        ]
+        passed = [
+            _past_the_condition(
+                issued.stack,
+                ways.get(rank, ()),
+                code,
+                (callers, (rank,)),
+                came_later=issued.created_ns < (transfers[rank].began_ns or 0),
+            )
+            for issued, rank in pairs
+        ]
+        comparisons = [one for one in passed if one is not None]
+        if comparisons and len(comparisons) == len(pairs) and transfers.keys() >= {*absent}:
+            yield GuardedCall(
+                callers=callers,
+                absent=absent,
+                issued={rank: group.open[rank] for rank in callers},
+                comparison=comparisons[0],
+                transfers={rank: transfers[rank] for rank in absent},
+            )
 
 
 def _guarded(deadlock: Deadlock, groups: Mapping[str, GroupTimeline], code: SourceCode) -> Iterator[GuardedCall]:
@@ -80,15 +144,29 @@ def _passed_by(
         assert theirs is not None
         if caller not in theirs.members or theirs.reached(caller) >= waits.seq:
             continue
-        one, other = only_users(deadlock.waits[caller].program), only_users(waits.program)
-        comparison = compare(one, other, code, (callers, (rank,)))
-        here, there = next(((a, b) for a, b in zip(one, other, strict=False) if a != b), (None, None))
-        if here is None or there is None or (here.file, here.function) != (there.file, there.function):
-            continue
         came_later = deadlock.waits[caller].created_ns < waits.created_ns
-        if comparison.decides and (here.line < there.line or (came_later and _in_one_loop(here, there, code))):
-            return comparison
+        found = _past_the_condition(
+            deadlock.waits[caller].stack, waits.stack, code, (callers, (rank,)), came_later=came_later
+        )
+        if found is not None and found.decides:
+            return found
     return None
+
+
+def _past_the_condition(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode, sides: Sides, *, came_later: bool
+) -> Comparison | None:
+    """How the stack of a caller, under a condition, stands to that of a rank that has passed by its call.
+
+    None where that rank may yet come to it.
+    """
+    comparison = compare(one, other, code, sides)
+    here, there = next(((a, b) for a, b in zip(one, other, strict=False) if a != b), (None, None))
+    if here is None or there is None or (here.file, here.function) != (there.file, there.function):
+        return None
+    if comparison.relation is not Relation.CONDITIONAL:
+        return None
+    return comparison if here.line < there.line or (came_later and _in_one_loop(here, there, code)) else None
 
 
 def _in_one_loop(here: Frame, there: Frame, code: SourceCode) -> bool:

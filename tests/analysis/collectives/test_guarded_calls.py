@@ -4,9 +4,12 @@ from dataclasses import replace
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop
-from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from ddpdoctor.evidence.stacks import Stacks, Thread
+from tests.flight_records import START_NS, STEP, STEP_NS, TORCH, TRAIN, Did, flights, waits
 
 LEADS = Condition(line=69, test="self.rank % 2 == 0", branch=0)
 FIRST_NODE, SECOND_NODE = (0, 1), (2, 3)
@@ -82,3 +85,58 @@ def test_ranks_that_passed_the_call_by_wait_above_it_in_the_next_turn() -> None:
         hierarchical_mean(LEADS, behind=68, later=True),
     ):
         assert diagnose(evidence).findings[0].code == "DDP312"
+
+
+def first_stages_reduce(*conditions: Condition) -> Evidence:
+    """Ranks 0 and 2 wait in a reduction of all; ranks 1 and 3 are in the next turn, and wait there for what these send."""
+    loops = (Loop(line=60, head="for step in range(90)"),)
+    reduces = [STEP, waits(Did("all_reduce", line=70))]
+    evidence = flights(
+        reduces,
+        [STEP],
+        reduces,
+        [STEP],
+        backend="gloo",
+        code=(
+            CodePlace(file=TRAIN, line=70, function="train_step", conditions=conditions, loops=loops),
+            CodePlace(file=TRAIN, line=64, function="train_step", loops=loops),
+            CodePlace(file=TRAIN, line=100, function="main"),
+        ),
+    )
+    return replace(evidence, ranks=tuple(_receives(one) if one.rank in (1, 3) else one for one in evidence.ranks))
+
+
+def _receives(facts: RankFacts) -> RankFacts:
+    """With the receive that its agent saw, and the stack of it."""
+    place = Frame(file=TRAIN, line=64, function="train_step")
+    call = CollectiveCall(
+        op="recv", group="0", seq=1, peer=facts.rank - 1, place=place, returned=False, began_ns=START_NS + 3 * STEP_NS
+    )
+    stacks = Stacks(
+        source="py-spy",
+        threads=(
+            Thread(
+                name="MainThread",
+                frames=(TORCH, place, Frame(file=TRAIN, line=100, function="main")),
+                os_id=1,
+                main=True,
+                active=False,
+                holds_gil=False,
+            ),
+        ),
+    )
+    return replace(facts, facts=(*facts.facts, CollectiveCalls(calls=(call,)), stacks))
+
+
+def test_a_collective_that_some_stages_alone_make_is_named_and_not_the_receive_of_the_others() -> None:
+    (first,) = diagnose(first_stages_reduce(Condition(line=69, test="mesh.stage == 0", branch=0))).findings
+
+    assert (first.code, first.ranks) == ("DDP305", (0, 2))
+    assert first.message == (
+        "ranks 0,2 called all_reduce #2 of the default group that ranks 1,3 passed by; they wait for ranks 0,2 in recv"
+    )
+    assert "inside `if mesh.stage == 0` (train.py:69)" in first.where[0].note
+
+
+def test_without_a_condition_the_receive_is_the_finding() -> None:
+    assert diagnose(first_stages_reduce()).findings[0].code == "DDP313"
