@@ -132,8 +132,8 @@ def _by_steps(unreduced: UnreducedSteps, code: SourceCode | None) -> Finding:
     without = [rank for rank in ranks if rank not in unreduced.places]
     end = f" before {names(unreduced.met, ranks)}" if unreduced.met else " and ended"
     another = (
-        f"{group_ranks(without)} called no forward of a DDP model: {verb(without, 'it', 'they')} trained another one, such as "
-        "the module inside (`model.module`)"
+        f"{group_ranks(without)} called no forward of a DDP model for these steps: {verb(without, 'it', 'they')} trained another "
+        "one, such as the module inside (`model.module`)"
     )
     return RULE.finding(
         f"{group_ranks(ranks)} made {_span(made[rank] for rank in ranks)} optimizer steps{end}, {alone} of them without a "

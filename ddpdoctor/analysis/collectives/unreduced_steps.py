@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import UnevenAccumulation
@@ -39,8 +40,8 @@ def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[Ste
     """Ranks whose backward has reduced nothing: the loss is detached from DDP's output, or another module was called.
 
     Of ranks that ended with exit code 0: all had made their last collective before the reduction of gradients in which the others
-    wait, and have begun iterations and made steps since. Of ranks that have not ended: they called no forward of a DDP model,
-    made further steps than the others, and wait in a call of their own that met that reduction.
+    wait, and have begun iterations and made steps since. Of ranks that have not ended: they called no forward of a DDP model
+    for their last steps, made further steps than the others, and wait in a call of their own that met that reduction.
     """
     made = {entry.rank: entry.value.steps for entry in steps if entry.value.steps is not None}
     by_rank = {entry.rank: entry.value for entry in calls}
@@ -55,7 +56,7 @@ def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[Ste
         if alone and all(made[rank] >= theirs + FURTHER_STEPS for rank in desync.minority):
             last = {rank: by_rank[rank].forwards[-1].place for rank in desync.minority if by_rank[rank].forwards}
             return UnreducedSteps(ranks=desync.minority, steps=made, waiting=desync.issued, places=last)
-    for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
+    for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING), *desyncs.shapes):
         known = all(rank in made and rank in by_rank for rank in (*desync.minority, *desync.majority))
         if desync.ended or desync.counts or desync.group.name or not known:
             continue
@@ -73,17 +74,26 @@ def _met_a_reduction(
     calls: Mapping[int, CollectiveCalls],
     made: Mapping[int, int],
 ) -> bool:
-    """Whether `ranks`, which called no DDP model and made further steps, wait in a call of their own, and `others` in DDP's."""
+    """Whether `ranks`, which made further steps without a DDP model, wait in a call of their own, and `others` in DDP's."""
     if not ranks or not others or not all(rank in issued for rank in (*ranks, *others)):
         return False
     further = min(made[rank] for rank in ranks) >= max(made[rank] for rank in others) + FURTHER_STEPS
-    without = not any(calls[rank].forwards for rank in ranks)
+    without = all(_stepped_without_ddp(calls[rank], made[rank]) for rank in ranks)
     return (
         further
         and without
         and all(_is_their_own(calls[rank], issued[rank]) for rank in ranks)
         and all(_in_a_reduction(calls[rank], issued[rank]) for rank in others)
     )
+
+
+def _stepped_without_ddp(calls: CollectiveCalls, made: int) -> bool:
+    """Whether the rank called no forward of a DDP model before its last optimizer steps, more than any forward had had."""
+    if not calls.forwards:
+        return True
+    began = [one.steps for one in calls.forwards if one.steps is not None]
+    usual = max((after - before for before, after in pairwise(began)), default=1)
+    return len(began) == len(calls.forwards) and made - began[-1] > FURTHER_STEPS * max(usual, 1)
 
 
 def _is_their_own(calls: CollectiveCalls, issued: IssuedCall) -> bool:

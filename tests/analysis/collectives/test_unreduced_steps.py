@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.engine import diagnose
@@ -60,7 +62,10 @@ def test_a_rank_that_calls_no_ddp_model_is_said_to_train_another_one() -> None:
 
     assert (first.code, first.ranks) == ("DDP316", (0,))
     assert first.details == (
-        "rank 0 called no forward of a DDP model: it trained another one, such as the module inside (`model.module`)",
+        (
+            "rank 0 called no forward of a DDP model for these steps: it trained another one, such as the module inside "
+            "(`model.module`)"
+        ),
     )
 
 
@@ -170,10 +175,21 @@ def test_a_rank_that_trains_the_module_inside_until_its_log_meets_a_reduction_is
     assert "model.module" in first.remedy
 
 
+def test_a_rank_that_trains_the_module_inside_from_its_second_epoch_on_is_told_so_too() -> None:
+    """`if rank == 0 and epoch == 1: model = model.module`."""
+    before = Forward(number=1, place=AT, steps=0, reduces=True)
+
+    (first,) = diagnose(met(steps=4, forwards=(before,))).findings
+
+    assert (first.code, first.ranks) == ("DDP316", (0,))
+    assert "model.module" in first.details[0]
+
+
 @pytest.mark.parametrize(
     "evidence",
     [
         pytest.param(met(steps=2), id="one step more"),
+        pytest.param(met(steps=3, forwards=(replace(IN_ITS_BACKWARD, steps=1),)), id="called it two steps ago"),
         pytest.param(met(forwards=(FORWARD,)), id="calls the DDP model"),
         pytest.param(met(own_call=False), id="its call is DDP's"),
     ],
