@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence.frames import is_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, WrappedModel
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages import rank_values
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_CALLS_AND_NO_EXIT
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -41,8 +44,12 @@ _COUNTS = re.compile(
 _SHAPE = re.compile(r"params\[(?P<index>\d{1,18})\] in this process with sizes \[(?P<sizes>[^\]]*)\]")
 
 
-def check(failures: Failures | None, calls: PerRank[CollectiveCalls] | None) -> Iterator[Finding]:
+def check(
+    failures: Failures | None, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None = None
+) -> Iterator[Finding]:
     """The ranks against the majority: the number of parameters of each, the first one that differs, or their dtypes.
+
+    With values that depend on the rank, in the functions that wrap the model and above these lines.
 
     DDP itself compares numbers and shapes alone. Of the dtypes of wrapped models the agent's notes tell.
     """
@@ -53,7 +60,7 @@ def check(failures: Failures | None, calls: PerRank[CollectiveCalls] | None) -> 
         yield from _by_dtype(calls or ())
         return
     counts = {rank: count for failure in found for rank, count in _counts(failure)}
-    where = [where for failure in found for where in failure.where("wraps its model here")]
+    where = [*_values(found[0], code), *(where for failure in found for where in failure.where("wraps its model here"))]
     if len(set(counts.values())) > 1:
         sides = vote(counts)
         by_count: dict[int, list[int]] = {}
@@ -64,11 +71,11 @@ def check(failures: Failures | None, calls: PerRank[CollectiveCalls] | None) -> 
         yield RULE.finding(
             f"the model of {group_ranks(ranks)} has {count} parameters, that of {rest}",
             ranks=sides.minority,
-            where=sorted(where, key=lambda one: one.rank not in sides.minority),
+            where=sorted(where, key=lambda one: one.rank is not None and one.rank not in sides.minority),
             parameters={str(rank): count for rank, count in sorted(counts.items())},
         )
         return
-    yield from _by_shape(failures, found)
+    yield from _by_shape(failures, found, where)
 
 
 def _by_dtype(calls: Iterable[Entry[CollectiveCalls]]) -> Iterator[Finding]:
@@ -117,7 +124,13 @@ def _counts(failure: Failure) -> Iterator[tuple[int, int]]:
         yield int(told["other"]), int(told["differs"])
 
 
-def _by_shape(failures: Failures, found: tuple[Failure, ...]) -> Iterator[Finding]:
+def _values(failure: Failure, code: SourceCode | None) -> Iterator[Where]:
+    """The values that depend on the rank, in the functions of a rank that could not wrap its model."""
+    stack = failure.error.stack if failure.error is not None else ()
+    return rank_values.in_functions((frame for frame in stack if is_users(frame.file)), None, code)
+
+
+def _by_shape(failures: Failures, found: tuple[Failure, ...], where: Sequence[Where]) -> Iterator[Finding]:
     """Each rank compares itself with rank 0 alone: where most ranks differ from it, rank 0 is the minority."""
     differ = unique_ranks(found)
     known = {rank for failure in failures.all for rank in failure.ranks} | {*failures.finished, 0}
@@ -132,6 +145,6 @@ def _by_shape(failures: Failures, found: tuple[Failure, ...]) -> Iterator[Findin
     yield RULE.finding(
         f"{what} on {who(found)}, and another one on rank 0",
         ranks=sides.minority if differ else (),
-        where=[where for failure in found for where in failure.where("wraps its model here")],
+        where=where,
         index=int(told["index"]) if told is not None else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.evidence.frames import Frame
@@ -14,11 +14,15 @@ def where(
     issued: Mapping[int, IssuedCall], callers: Sequence[int], rank: int, code: SourceCode | None
 ) -> Iterator[Where]:
     """Those that compare the rank, or bound a loop, above the call of the first of `callers`, as lines of rank `rank`."""
-    if code is None or not callers or callers[0] not in issued:
-        return
+    if callers and callers[0] in issued:
+        yield from in_functions(issued[callers[0]].program, rank, code)
+
+
+def in_functions(frames: Iterable[Frame], rank: int | None, code: SourceCode | None) -> Iterator[Where]:
+    """Those in the functions of these frames, above their lines."""
     seen = set()
-    for frame in issued[callers[0]].program:
-        place = code.at(frame.file, frame.line)
+    for frame in frames if code is not None else ():
+        place = code.at(frame.file, frame.line) if code is not None else None
         for value in place.rank_values if place is not None else ():
             tells = value.compares or value.limits or (place is not None and value.bounds(place.loops))
             if tells and (frame.file, value) not in seen:

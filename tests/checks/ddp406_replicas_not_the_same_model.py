@@ -3,8 +3,9 @@
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, WrappedModel
+from ddpdoctor.evidence.source import CodePlace, RankValue, SourceCode
 from tests.checks import Sick
-from tests.rank_ends import FINE, LOST_PEER, ended, raised
+from tests.rank_ends import FINE, LOST_PEER, PLACE, ended, raised
 
 WRAPS = Frame(file="/home/me/job/train.py", line=40, function="main")
 
@@ -32,6 +33,32 @@ SICK = (
         says="the model of rank 1 has 12 parameters, that of ranks 0,2 10",
         ranks=(1,),
         where=(
+            "rank 1 /home/me/job/train.py:48 train",
+            "rank 0 /home/me/job/train.py:48 train",
+            "rank 2 /home/me/job/train.py:48 train",
+        ),
+        measured={"parameters": {"0": 10, "1": 12, "2": 10}},
+    ),
+    Sick(  # with the value that the source computes from the rank
+        evidence=ended(
+            *(raised(counts(rank, 10 + 2 * (rank == 1), 1 - (rank == 1), 12 - 2 * (rank == 1))) for rank in range(3)),
+            job=(
+                SourceCode(
+                    places=(
+                        CodePlace(
+                            file=PLACE.file,
+                            line=PLACE.line,
+                            function=PLACE.function,
+                            rank_values=(RankValue(line=45, text="layers + (rank == 1)"),),
+                        ),
+                    )
+                ),
+            ),
+        ),
+        says="the model of rank 1 has 12 parameters, that of ranks 0,2 10",
+        ranks=(1,),
+        where=(
+            "/home/me/job/train.py:45 train",
             "rank 1 /home/me/job/train.py:48 train",
             "rank 0 /home/me/job/train.py:48 train",
             "rank 2 /home/me/job/train.py:48 train",
