@@ -107,7 +107,8 @@ def turns_without_a_call(desync: Desync, code: SourceCode | None) -> list[str]:
 def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Jump]]:
     """The `continue`s between the lines of one loop at which the ranks of the minority and those of the majority stand.
 
-    Each comes with a frame of its function.
+    Where both stand at one line, the minority is there in a later turn: those above it under a test of the rank. Each comes with
+    a frame of its function.
     """
     if desync.cause is not Cause.MISSING or desync.ended:
         return []
@@ -120,7 +121,11 @@ def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Ju
         if jump.word == "continue"
         and jump.line < frame.line
         and (condition is None or condition.line == jump.line)
-        and (stands.get((frame.file, loop), jump.line) < jump.line or (condition is not None and condition.branch == 1))
+        and (
+            stands.get((frame.file, loop), jump.line) < jump.line
+            or (condition is not None and condition.branch == 1)
+            or (stands.get((frame.file, loop)) == frame.line and is_rank_test(jump.test, by_rank=jump.by_rank))
+        )
     ]
 
 
