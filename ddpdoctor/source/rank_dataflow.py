@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS
@@ -14,6 +14,8 @@ _OF_FRAMEWORKS = frozenset({"process_index", "local_process_index", "global_rank
 _FIRST_RANK = frozenset(
     {"is_main_process", "is_local_main_process", "is_world_process_zero", "is_local_process_zero", "is_global_zero"}
 )
+_RANK_IN_A_PAIR = {"get_dist_info": 0, "get_world_size_and_rank": 1}  # of mmcv and mmengine, of torchtune
+_ASKS_FOR_THE_RANK = ast.parse("get_rank()", mode="eval").body
 _LOOK_UPS = re.compile(r"(?:^|\.)(?:environ\.get|getenv)$")
 
 
@@ -23,7 +25,8 @@ def names_of_the_rank(tree: ast.Module) -> frozenset[str]:
     And the first parameter of the function that `mp.spawn` starts. No name that holds something else in another place.
     """
     known = {*_spawned(tree)}
-    assigned = [(ast.unparse(target), value) for node in ast.walk(tree) for target, value in _assigned(node)]
+    tuples = _returned_tuples(tree)
+    assigned = [(ast.unparse(target), value) for node in ast.walk(tree) for target, value in _assigned(node, tuples)]
     while found := {name for name, value in assigned if _is_rank(value, known)} - known:
         known |= found
     other = {name for name, value in assigned if not _is_rank(value, known)}
@@ -82,9 +85,29 @@ def _asks_for_the_first(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in _FIRST_RANK
 
 
-def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Every target with its value; of `r, w = get_rank(), get_world_size()` each with its own."""
+def _returned_tuples(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """By function of the file, the parts of the tuple that it returns, where it has one `return`."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            match [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]:
+                case [ast.Tuple(elts=values)]:
+                    found[node.name] = values
+    return found
+
+
+def _assigned(node: ast.AST, tuples: Mapping[str, list[ast.expr]]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Every target with its value; of `r, w = get_rank(), get_world_size()`, or of a function that returns these, its own."""
     match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call(func=function) as value):
+            name = ast.unparse(function).rpartition(".")[2]
+            values = tuples.get(name, [])
+            if len(values) == len(targets):
+                yield from zip(targets, values, strict=True)
+            elif name in _RANK_IN_A_PAIR and len(targets) == 2:
+                yield targets[_RANK_IN_A_PAIR[name]], _ASKS_FOR_THE_RANK
+            else:
+                yield node.targets[0], value
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
             yield from zip(targets, values, strict=True)
         case ast.Assign(targets=targets, value=value):
