@@ -18,13 +18,19 @@ _RANKS_WITHIN = frozenset({"group_src", "group_dst"})
 
 
 def passes_a_group(call: ast.Call) -> bool:
-    """Whether a call has an argument for the group, is one of an object that is a group, or hides its arguments in `*`."""
+    """Whether a call has an argument for the group, is one of an object that is a group, or hides its arguments in `*`.
+
+    What an object with such a name holds, as `self.mesh.peer`, is no group by that.
+    """
     if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args):
         return True
     if len(call.args) > _GROUP_AT.get(last_name(call), len(call.args)):
         return True
     keywords = (one.arg for one in call.keywords if one.arg is not None and one.arg not in _RANKS_WITHIN)
-    parts = [part for part in ast.walk(call) if isinstance(part, ast.Name | ast.Attribute)]
+    holders = {
+        id(part.value) for argument in call.args for part in ast.walk(argument) if isinstance(part, ast.Attribute)
+    }
+    parts = [part for part in ast.walk(call) if isinstance(part, ast.Name | ast.Attribute) and id(part) not in holders]
     named = (part.id if isinstance(part, ast.Name) else part.attr for part in parts)
     return any(_is_a_group(name.lower()) for name in (*keywords, *named))
 
