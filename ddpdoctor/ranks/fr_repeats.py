@@ -22,11 +22,12 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
+from ddpdoctor.ranks.pickle_walk import GETS, LENGTHS, LONG, TEXT, Walk, walked
+
 FEWEST_BYTES = 1 << 14  # of a dump: below, comparing costs more than it saves
 MOST_BYTES_BETWEEN = 1 << 16  # from an entry that repeats to the next; the first entries of a kind hold the strings
 MOST_SEARCHED = 1 << 18  # bytes in all, those of entries that were read in vain included
-MOST_OPERATIONS = 2_000  # of an entry
-MOST_BYTES = 1 << 16  # of an entry, and of the entries that are compared at once
+MOST_BYTES = 1 << 16  # of the entries that are compared at once
 MOST_OF_LAYOUTS = 1 << 20  # bytes of entries whose layouts are kept; they take eight times as much
 MOST_OF_A_BLOCK = 64  # entries that are compared at once
 MOST_BLOCKS = 64  # that are kept
@@ -38,20 +39,12 @@ NUMBERS = ("collective_seq_id", "p2p_seq_id", "time_created_ns", "time_discovere
 _UNUSED = frozenset({"record_id", "op_id", "seq_id", "duration_ms", "time_discovered_started_ns"})
 
 _NO_NUMBER = "0s"  # reads no byte and gives b""
-_LONG, _TEXT, _NONE = 0x8A, ord("X"), ord("N")
+_NONE = ord("N")
 _LONG_OF_EIGHT_BYTES = b"\x8a\x08"
-_FORMS = {ord("K"): "B", ord("M"): "H", ord("J"): "i", _LONG: "q"}
+_FORMS = {ord("K"): "B", ord("M"): "H", ord("J"): "i", LONG: "q"}
 _NUMBER_CODES = frozenset({*_FORMS, ord("G"), _NONE})  # a float is skipped, and never one of `NUMBERS`
 
-_OPERANDS = {**dict.fromkeys(b"qhK\x8a", 1), **dict.fromkeys(b"rjJX", 4), ord("M"): 2, ord("G"): 8}
-_LENGTHS = bytes(1 + _OPERANDS.get(code, 0) for code in range(256))
-"""The bytes of each operation; the text or long number that the operand of a `_COUNTED` one gives the length of is not in it."""
-_PUSHING = frozenset(b"hjKMJGX\x8aN\x88\x89]})")
-_COUNTED = frozenset({_LONG, _TEXT})
-_TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
 _TUPLE_OF_ONE = b"\x85"
-_ENDS = {ord("a"): ord("]"), ord("e"): ord("]"), ord("u"): ord("}")}  # what adds to a container, and how that began
-_PUTS, _GETS, _KEPT = frozenset(b"qr"), frozenset(b"hj"), frozenset(b"X]}aeut\x85\x86\x87")
 _KEY_OF_ENTRIES = b"X\x07\x00\x00\x00entries"
 _FIRST = re.compile(_KEY_OF_ENTRIES + rb"(?:q.|r.{4})\](?:q.|r.{4})?\((?=\})", re.DOTALL)
 _BEGIN = re.compile(rb"\}(?:q.|r.{4})?\((?:h.|j.{4})", re.DOTALL)  # of an entry whose first name was written before
@@ -87,20 +80,6 @@ class Entries:
     """For each of `NUMBERS` those of all entries; None or b"" where an entry has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """The operations of a dictionary in a pickle, as far as they could be followed."""
-
-    begin: int
-    """The position of its first operation."""
-    end: int
-    """The position behind its last operation, or of the first one that neither PyTorch nor Python writes in an entry."""
-    items: Sequence[int] = ()
-    """The position of the operation that made each key and each value, in turn; none where the dictionary has no end."""
-    puts: Sequence[tuple[int, int]] = ()
-    """The first position of each PUT operation, and the one behind it."""
-
-
 class _Layout:
     """How the bytes of an entry are laid out, and what they are where they repeat."""
 
@@ -117,6 +96,7 @@ class _Layout:
         self.numbers = Struct(f"<{form}").unpack
         self.fixed = fixed
         self.followers: list[_Layout] = []
+        """The layouts of entries that came next when the program was here before, the latest first."""
 
 
 class _Block:
@@ -131,6 +111,10 @@ class _Block:
         self.value = int.from_bytes(b"".join(one.value.to_bytes(one.length, "little") for one in members), "little")
         self.numbers = Struct("<" + "".join(member.form for member in members)).unpack
 
+    def is_at(self, data: bytes, place: int) -> bool:
+        """Whether these entries, with any numbers, are at `place`."""
+        return int.from_bytes(data[place : place + self.length], "little") & self.mask == self.value
+
 
 _block = lru_cache(maxsize=MOST_BLOCKS)(_Block)
 
@@ -144,19 +128,19 @@ class _Known:
         self._size = 0
         self.first: list[_Layout] = []
 
-    def layout(self, data: bytes, walk: _Walk) -> _Layout | None:
+    def layout(self, data: bytes, walk: Walk) -> _Layout | None:
         """The layout of this entry, one object for all that are laid out and filled alike; None where it has other fields."""
         keys, values = walk.items[::2], walk.items[1::2]
-        if len(keys) != len(self.fields) or not _GETS.issuperset(map(data.__getitem__, keys)):
+        if len(keys) != len(self.fields) or not GETS.issuperset(map(data.__getitem__, keys)):
             return None
         parts = [(begin, end, False) for begin, end in walk.puts]
         for name, begin in zip(self.fields, values, strict=True):
             code, known = data[begin], name in NUMBERS
-            number = code in _NUMBER_CODES and (code != _LONG or data.startswith(_LONG_OF_EIGHT_BYTES, begin))
+            number = code in _NUMBER_CODES and (code != LONG or data.startswith(_LONG_OF_EIGHT_BYTES, begin))
             if known and (not number or code == ord("G")):
                 return None
             if number and (known or name in _UNUSED):
-                parts.append((begin, begin + _LENGTHS[code] + 8 * (code == _LONG), known))
+                parts.append((begin, begin + LENGTHS[code] + 8 * (code == LONG), known))
         return self._laid_out(data[walk.begin : walk.end], walk.begin, sorted(parts))
 
     def _laid_out(self, entry: bytes, start: int, parts: Iterable[tuple[int, int, bool]]) -> _Layout:
@@ -169,7 +153,7 @@ class _Known:
             fixed.append(entry[done:begin])
             done = end
             if end - begin > 1:
-                code, argument = entry[begin], begin + 1 + (entry[begin] == _LONG)
+                code, argument = entry[begin], begin + 1 + (entry[begin] == LONG)
                 holes.append((argument, end))
                 if known:
                     form += f"{argument - read}x{_FORMS[code]}"
@@ -199,63 +183,84 @@ def shortened(data: bytes) -> Shortened | None:
     if tuple(name for name in fields if name in NUMBERS) != NUMBERS:
         return None
     known = _known(fields)
-    search = _Search(data, known)
-    short = Shortened(fields=fields)
-    pieces: list[bytes] = []
-    kinds: dict[tuple[bytes, ...], int] = {}
-    kind_of: dict[_Layout, int] = {}
-    loop = _Loop()
-    followers = known.first
-    place, copied, end_of_run = begin, 0, -1
-    of_kinds: list[int] = []
-    numbers: list[Any] = []
-    while True:
-        for layout in followers:
-            chunk = data[place : place + layout.length]
-            if int.from_bytes(chunk, "little") & layout.mask == layout.value:
-                break
-        else:
-            found = search.next_entry(place)
-            if found is None:
-                break
-            place, layout = found
-            chunk = data[place : place + layout.length]
-            if layout not in followers:
-                followers.insert(0, layout)
-                del followers[FOLLOWERS:]
+    search, loop, cut = _Search(data, known), _Loop(), _Cut(data, fields)
+    place, followers = begin, known.first
+    while (found := search.next_entry(place, followers)) is not None:
+        place, layout = found
         followers = layout.followers
-        if layout not in kind_of:
-            new = len(kinds)
-            kind_of[layout] = kinds.setdefault(layout.fixed, new)
-            if kind_of[layout] == new:
-                end = place + layout.length
-                pieces += (data[copied:end], _TUPLE_OF_ONE)
-                place = copied = end
-                continue
-        if place != end_of_run:
-            pieces += (data[copied:place], b"J" + len(short.runs).to_bytes(4, "little"))
-            of_kinds, numbers = [], []
-            short.runs.append((of_kinds, numbers))
-        of_kinds.append(kind_of[layout])
-        numbers += layout.numbers(chunk)
-        place += layout.length
+        if cut.keeps(place, layout):
+            place += layout.length
+            continue
+        place = cut.entry(place, layout)
         block = loop.next_block(layout)
         while block:
-            chunk = data[place : place + block.length]
-            if int.from_bytes(chunk, "little") & block.mask != block.value:
+            if not block.is_at(data, place):
                 loop.interrupted()
                 break
-            of_kinds += [kind_of[member] for member in block.members]
-            numbers += block.numbers(chunk)
-            place += block.length
+            place = cut.entries(place, block)
             followers = block.members[-1].followers
             block = loop.after(block)
-        copied = end_of_run = place
-    if not short.runs:
-        return None
-    short.data = b"".join((*pieces, data[copied:]))
-    short.kinds = len(kinds)
-    return short
+    return cut.rest()
+
+
+class _Cut:
+    """The shorter pickle as it is put together, front to back."""
+
+    def __init__(self, data: bytes, fields: tuple[str, ...]) -> None:
+        self._data = data
+        self._short = Shortened(fields=fields)
+        self._pieces: list[bytes] = []
+        self._copied = 0
+        """The position up to which the data is in `_pieces`, or was cut out."""
+        self._end_of_run = -1
+        self._kinds: dict[tuple[bytes, ...], int] = {}
+        self._kind_of: dict[_Layout, int] = {}
+        self._of_run: tuple[list[int], list[Any]] = [], []
+        """The kinds of the entries of the last run, and their numbers."""
+
+    def keeps(self, place: int, layout: _Layout) -> bool:
+        """Whether the entry at `place` is the first of its kind, which stays, in a tuple."""
+        if layout in self._kind_of:
+            return False
+        new = len(self._kinds)
+        self._kind_of[layout] = self._kinds.setdefault(layout.fixed, new)
+        if self._kind_of[layout] != new:
+            return False
+        end = place + layout.length
+        self._pieces += (self._data[self._copied : end], _TUPLE_OF_ONE)
+        self._copied = end
+        return True
+
+    def entry(self, place: int, layout: _Layout) -> int:
+        """Cut out the entry at `place`; returns the position behind it."""
+        if place != self._end_of_run:
+            number = len(self._short.runs).to_bytes(4, "little")
+            self._pieces += (self._data[self._copied : place], b"J" + number)
+            self._of_run = [], []
+            self._short.runs.append(self._of_run)
+        kinds, numbers = self._of_run
+        kinds.append(self._kind_of[layout])
+        return self._past(place, layout, numbers)
+
+    def entries(self, place: int, block: _Block) -> int:
+        """Cut out the entries at `place`, which continue a run; returns the position behind them."""
+        kinds, numbers = self._of_run
+        kinds += [self._kind_of[member] for member in block.members]
+        return self._past(place, block, numbers)
+
+    def _past(self, place: int, one: _Layout | _Block, numbers: list[Any]) -> int:
+        end = place + one.length
+        numbers += one.numbers(self._data[place:end])
+        self._copied = self._end_of_run = end
+        return end
+
+    def rest(self) -> Shortened | None:
+        """The shorter pickle with what follows the last entry; None where nothing was cut out."""
+        if not self._short.runs:
+            return None
+        self._short.data = b"".join((*self._pieces, self._data[self._copied :]))
+        self._short.kinds = len(self._kinds)
+        return self._short
 
 
 class _Loop:
@@ -312,8 +317,22 @@ class _Search:
         self._data, self._known = data, known
         self._bytes_left = MOST_SEARCHED
 
-    def next_entry(self, place: int) -> tuple[int, _Layout] | None:
-        """The position of the next entry, and its layout; None where there is none near, or too much was searched."""
+    def next_entry(self, place: int, followers: list[_Layout]) -> tuple[int, _Layout] | None:
+        """The position of the next entry, and its layout; None where there is none near, or too much was searched.
+
+        `followers` are the layouts that are tried at `place`; one that is found elsewhere becomes the first of them.
+        """
+        data = self._data
+        for layout in followers:
+            if int.from_bytes(data[place : place + layout.length], "little") & layout.mask == layout.value:
+                return place, layout
+        found = self._nearest(place)
+        if found is not None and found[1] not in followers:
+            followers.insert(0, found[1])
+            del followers[FOLLOWERS:]
+        return found
+
+    def _nearest(self, place: int) -> tuple[int, _Layout] | None:
         furthest = place + MOST_BYTES_BETWEEN
         while self._bytes_left > 0:
             head = _BEGIN.search(self._data, place, furthest)
@@ -321,7 +340,7 @@ class _Search:
                 return None
             begin = head.start()
             self._bytes_left -= begin - place
-            walk = _walked(self._data, begin)
+            walk = walked(self._data, begin)
             layout = self._known.layout(self._data, walk)
             if layout is not None:
                 return begin, layout
@@ -370,51 +389,8 @@ def restored(items: object, short: Shortened) -> Entries | None:
 def _field_names(data: bytes, begin: int) -> tuple[str, ...]:
     """The names of the fields of the first entry behind the key at `begin`, in order; none where it is written in another way."""
     head = _FIRST.match(data, begin)
-    keys = _walked(data, head.end()).items[::2] if head else ()
-    if any(data[key] != _TEXT for key in keys):
+    keys = walked(data, head.end()).items[::2] if head else ()
+    if any(data[key] != TEXT for key in keys):
         return ()
     texts = ((key + 5, int.from_bytes(data[key + 1 : key + 5], "little")) for key in keys)
     return tuple(data[begin : begin + length].decode(errors="replace") for begin, length in texts)
-
-
-def _walked(data: bytes, begin: int) -> _Walk:
-    """The operations of the dictionary that begins at `begin`, each of which is read once.
-
-    Only what each of them leaves on the unpickler's stack is followed. One that adds to a container must add to one that was
-    made in this dictionary, and only what a pickler keeps under a number may have one.
-    """
-    last = min(len(data), begin + MOST_BYTES)
-    place, before = begin, 0
-    marks: list[int] = []
-    stack: list[int] = []
-    puts: list[tuple[int, int]] = []
-    for _ in range(MOST_OPERATIONS):
-        if place >= last:
-            break
-        code = data[place]
-        end = place + _LENGTHS[code]
-        if code in _PUSHING:
-            stack.append(place)
-            if code in _COUNTED:
-                end += int.from_bytes(data[place + 1 : end], "little")
-                if end > last:
-                    break
-        elif code in _PUTS and before in _KEPT:
-            puts.append((place, end))
-        elif code == ord("("):
-            marks.append(len(stack))
-        elif code in _TUPLES and len(stack) - _TUPLES[code] >= (marks[-1] if marks else 0):
-            stack[-_TUPLES[code] :] = [place]
-        elif code == ord("t") and marks:
-            stack[marks.pop() :] = [place]
-        elif code in _ENDS and (marks or code == ord("a")):
-            first = len(stack) - 1 if code == ord("a") else marks.pop()
-            if first <= (marks[-1] if marks else 0) or data[stack[first - 1]] != _ENDS[code]:
-                break
-            if not marks and code == ord("u"):
-                return _Walk(begin, end, stack[first:], puts)
-            del stack[first:]
-        else:
-            break
-        place, before = end, code
-    return _Walk(begin, place)

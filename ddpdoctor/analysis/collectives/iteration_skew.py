@@ -275,14 +275,19 @@ def _cut_short(
     return tuple(by_rank or (found.values() if len(found) == 1 else ()))
 
 
-def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
-    called: dict[int, dict[int, Forward]] = {}
+def _forwards_by_number(calls: PerRank[CollectiveCalls]) -> Iterator[tuple[int, dict[int, Forward]]]:
+    """The number of each forward that all ranks recorded, the lowest first, with the forward of each rank."""
+    made: dict[int, dict[int, Forward]] = {}
     for entry in calls:
         for forward in entry.value.forwards:
-            called.setdefault(forward.number, {})[entry.rank] = forward
-    for number, made in sorted(called.items()):
+            made.setdefault(forward.number, {})[entry.rank] = forward
+    yield from ((number, of_ranks) for number, of_ranks in sorted(made.items()) if len(of_ranks) == len(calls.ranks))
+
+
+def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
+    for number, made in _forwards_by_number(calls):
         places = {rank: forward.place for rank, forward in made.items()}
-        if len(places) == len(calls.ranks) and len(set(places.values())) > 1:
+        if len(set(places.values())) > 1:
             programs = {rank: forward.stack[::-1] for rank, forward in made.items()}
             return OtherForward(number=number, places=places, programs=programs)
     return None
@@ -322,12 +327,9 @@ def _steps_after(forwards: Mapping[int, Forward], number: int, at_the_end: int |
 
 def _forked(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> ForkedForward | None:
     """Of the first forward with different lines above it on the ranks: whether some stand below a test of the rank there."""
-    stacks: dict[int, dict[int, tuple[Frame, ...]]] = {}
-    for entry in calls:
-        for forward in entry.value.forwards:
-            stacks.setdefault(forward.number, {})[entry.rank] = forward.stack[::-1]
-    for number, each in sorted(stacks.items()):
-        if len(each) < len(calls.ranks) or len({*each.values()}) == 1:
+    for number, made in _forwards_by_number(calls):
+        each = {rank: forward.stack[::-1] for rank, forward in made.items()}
+        if len({*each.values()}) == 1:
             continue
         tests = {rank: rank_test(stack, code) for rank, stack in each.items()}
         below = {rank: test for rank, test in tests.items() if test is not None}
