@@ -28,6 +28,7 @@ _GIVES = frozenset({"prepare_data_loader", "split_between_processes"})
 """What programs of these name that divide the data in other ways."""
 _OF_DEEPSPEED = ("training_data=", "deepspeed_io", "mpu=")
 """What programs of DeepSpeed name where it makes the loader itself, or where several ranks see the same data on purpose."""
+_DATA_SETS = frozenset({"dataset", "prepare-data"})
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -84,7 +85,7 @@ def _asked_for_at(graph: CallGraph, function: Function, loader: Call) -> list[Pl
 def _has_sampler(loader: Call) -> bool:
     """Whether a loader draws through anything but one of torch's samplers that know of one process only."""
     given = (loader.argument("sampler", 3), loader.argument("batch_sampler", 4))
-    return not all(one is None or _is_plain(one) for one in given)
+    return not all(one is None or one.constant == "None" or _is_plain(one) for one in given)
 
 
 def _is_plain(sampler: Value) -> bool:
@@ -111,7 +112,7 @@ def _is_whole(graph: CallGraph, dataset: Value) -> bool:
         if made is None:
             return False
         _, call = made
-        if call.does != "dataset" and "__getitem__" not in _methods(graph, origin.note):
+        if call.does not in _DATA_SETS and "__getitem__" not in _methods(graph, origin.note):
             return False
         if any(_may_be_own(argument.value) for argument in call.arguments):
             return False

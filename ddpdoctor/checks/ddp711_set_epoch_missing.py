@@ -9,6 +9,7 @@ from ddpdoctor.analysis.training_code.epochs import (
     EpochLoop,
     epoch_loop,
     loaders_of,
+    shuffles_for_certain,
     told_in_place_of,
     told_the_epoch,
 )
@@ -83,8 +84,7 @@ def _drawn_through(graph: CallGraph, sampler: Call) -> str:
 def _of_torch(graph: CallGraph) -> Iterator[tuple[Function, Call]]:
     """The calls that make a DistributedSampler which shuffles."""
     for function, sampler in graph.calls("sampler"):
-        shuffle = sampler.argument("shuffle", 3)
-        if sampler.name.endswith("DistributedSampler") and (shuffle is None or shuffle.constant == "True"):
+        if sampler.name.endswith("DistributedSampler") and shuffles_for_certain(sampler):
             yield function, sampler
 
 

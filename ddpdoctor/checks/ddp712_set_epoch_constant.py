@@ -11,11 +11,13 @@ from ddpdoctor.analysis.training_code.epochs import (
     epoch_loop,
     loaders_of,
     shuffles,
+    shuffles_for_certain,
     told_in_place_of,
     told_the_epoch,
 )
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.guards import inner_loops
+from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -29,14 +31,15 @@ RULE = Rule(
     leads_to=("DDP513",),
 )
 
+_PLAIN = re.compile(r"([A-Za-z_][\w.]*)(?: [+*-] \d+)?")
+_OPTIONS = re.compile(r"(?:args?|opts?|options|config|cfg|conf|hparams|flags)$", re.IGNORECASE)
+"""How the names end of objects that hold the options of a program."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler whose only set_epoch calls are without effect."""
     for function, sampler in graph.calls("sampler"):
-        if graph.any_program(function, DOES_THE_DATA):
-            continue
-        shuffle = sampler.argument("shuffle", 3)
-        if shuffle is not None and shuffle.constant != "True":
+        if graph.any_program(function, DOES_THE_DATA) or not shuffles_for_certain(sampler):
             continue
         loop = epoch_loop(graph, sampler)
         if loop is None:
@@ -97,6 +100,8 @@ def _reason(graph: CallGraph, loop: EpochLoop, call: Call) -> str:
     if not same or given is None:
         return ""
     inside = loop.epochs.order < call.order <= loop.epochs.last_order
+    if inside and _stays_the_same(loop.function, call, given):
+        return f"set_epoch({given.text}) gets the same number in every turn"
     if not inside and call.loops == loop.epochs.loops:
         return f"set_epoch({given.text}) is called once, outside of the loop over the epochs"
     last = max((each.last_order for each in loop.function.loops if each.order == loop.inner), default=loop.inner)
@@ -106,6 +111,18 @@ def _reason(graph: CallGraph, loop: EpochLoop, call: Call) -> str:
             f"set_epoch({given.text}) comes after the batches of the epoch, so that the first two epochs have one order"
         )
     return ""
+
+
+def _stays_the_same(function: Function, call: Call, given: Value) -> bool:
+    """Whether none of the loops around a call assigns to what it is given: a name, or an option of the program."""
+    named = _PLAIN.fullmatch(given.text)
+    name = named[1] if named is not None else ""
+    owner, _, option = name.partition(".")
+    known = all(one.kind is Kind.CONSTANT or one.note == "argument" for one in given.origins)
+    if not name or (option and not (known and _OPTIONS.search(owner))):
+        return False
+    around = (each for each in function.loops if each.order in call.loops)
+    return not any(name == key or name.startswith(f"{key}.") for each in around for key in each.binds)
 
 
 def _after_the_batches(graph: CallGraph, loop: EpochLoop, call: Call) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -23,17 +24,28 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such loader."""
     for _, loader in graph.calls("loader"):
         shuffle = loader.argument("shuffle", 2)
-        sampler = loader.argument("sampler", 3)
-        if shuffle is None or sampler is None or shuffle.constant != "True" or not loader.name.endswith("DataLoader"):
+        if shuffle is None or not loader.name.endswith("DataLoader"):
             continue
-        if sampler.only(Kind.SAMPLER) is None or any(sampler.text in guard.names for guard in loader.guards):
-            continue
-        if any(one.kind is Kind.CONSTANT and one.text != "None" for one in sampler.origins):  # None: of one process
-            continue
-        yield code_finding(
-            RULE,
-            f"DataLoader raises ValueError: `shuffle=True` and `sampler={sampler.text}` exclude each other",
-            loader.place,
-            remedy=f"drop `shuffle=True`: `{sampler.text}` shuffles by itself",
-            fix=fix(Edit.REMOVE_ARGUMENT, loader.place, old="shuffle"),
-        )
+        for name, position in (("sampler", 3), ("batch_sampler", 4)):
+            sampler = loader.argument(name, position)
+            if sampler is None or not _is_one(loader, sampler) or not _is_on_beside(shuffle, sampler):
+                continue
+            yield code_finding(
+                RULE,
+                f"DataLoader raises ValueError: `shuffle={shuffle.text}` and `{name}={sampler.text}` exclude each other",
+                loader.place,
+                remedy=f"drop `shuffle={shuffle.text}`: `{sampler.text}` shuffles by itself",
+                fix=fix(Edit.REMOVE_ARGUMENT, loader.place, old="shuffle"),
+            )
+
+
+def _is_one(loader: Call, sampler: Value) -> bool:
+    """Whether a loader gets a sampler: in a job of one process it may be None instead."""
+    tested = any(sampler.text in guard.names for guard in loader.guards)
+    literals = (one.text for one in sampler.origins if one.kind is Kind.CONSTANT)
+    return sampler.only(Kind.SAMPLER) is not None and not tested and all(text == "None" for text in literals)
+
+
+def _is_on_beside(shuffle: Value, sampler: Value) -> bool:
+    """Whether `shuffle` is on, or is so where there is a sampler: `shuffle=sampler is not None`."""
+    return shuffle.constant == "True" or shuffle.text in {f"{sampler.text} is not None", f"bool({sampler.text})"}

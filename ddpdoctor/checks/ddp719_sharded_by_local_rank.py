@@ -27,10 +27,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     made = {(call.place.file, call.place.line) for _, call in graph.calls("sampler", "shard")}
     for function, sampler in graph.calls("sampler", "shard"):
         named = sampler.does == "sampler"
-        rank = sampler.argument("rank", 2) if named else sampler.argument("shard_id")
+        key = "rank" if named else "shard_id" if sampler.argument("shard_id") is not None else "index"
+        rank = sampler.argument(key, 2 if named else None)
         size = sampler.argument("num_replicas", 1) if named else sampler.argument("num_shards")
-        by_node = size is not None and size.may(Kind.DEVICE_COUNT) is not None and _has_several_nodes(graph, function)
-        local = (Kind.LOCAL_RANK, Kind.SPAWN_INDEX) if by_node else (Kind.LOCAL_RANK,)
+        several = _has_several_nodes(graph, function)
+        by_node = size is not None and size.may(Kind.DEVICE_COUNT) is not None and several
+        local = (Kind.LOCAL_RANK, Kind.SPAWN_INDEX) if several else (Kind.LOCAL_RANK,)
         origin = (rank.only(*local) or _of_one_launcher(rank)) if rank is not None else None
         if rank is None or origin is None or origin.note in {"by name", "remainder"}:
             continue
@@ -53,7 +55,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             notes=[f"`{rank.text}` comes from {origin.text}"],
             remedy=f"write `rank=dist.get_rank()` in place of `rank={rank.text}`, or leave it out"
             if named
-            else f"write `shard_id=dist.get_rank()` in place of `shard_id={rank.text}`",
+            else f"write `{key}=dist.get_rank()` in place of `{key}={rank.text}`",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function, Program
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -53,7 +54,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         used = [(call, device) for _, call in moves if (device := _device(call)) is not None]
         if not used or any(device not in {"cuda", "cpu", "plain"} for _, device in used):
             continue
-        first = next((call for call, device in used if device in {"cuda", "plain"}), None)
+        plain = [call for call, device in used if device in {"cuda", "plain"}]
+        first = next((call for call in plain if _before_the_batches(call)), plain[0] if plain else None)
         if first is not None and inits[0].id not in seen:
             seen.add(inits[0].id)
             yield code_finding(
@@ -62,6 +64,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 first.place,
                 inits[0].place,
             )
+
+
+def _before_the_batches(call: Call) -> bool:
+    """Whether a call names the device or moves a model: a program does so before it moves its first batch."""
+    return call.does == "device" or (
+        call.receiver is not None and call.receiver.may(Kind.MODEL, Kind.WRAPPED) is not None
+    )
 
 
 def _is_nccl(call: Call) -> bool:

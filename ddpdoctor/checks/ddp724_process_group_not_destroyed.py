@@ -27,8 +27,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if not programs or graph.any_program(function, {"destroy_process_group", *DOES_THE_DEVICE}):
             continue
         roots = {program.root for program in programs if program.root in graph.modules}
-        itself = function.place.function == "<module>" and function.id.partition("::")[0] in roots
-        if not itself and not any(graph.modules[root].main for root in roots):
+        if not any(graph.modules[root].main for root in roots) and not _of_a_module(graph, function, roots):
             continue
         yield code_finding(
             RULE,
@@ -36,6 +35,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.place,
             fix=None if _spawned(graph, function) else fix(Edit.END_PROCESS_GROUP, call.place),
         )
+
+
+def _of_a_module(graph: CallGraph, function: Function, roots: set[str], depth: int = 4) -> bool:
+    """Whether the code of a started module makes the group, by itself or through functions that it calls."""
+    if function.place.function == "<module>":
+        return function.id.partition("::")[0] in roots
+    callers = graph.callers.get(function.id, ()) if depth else ()
+    return any(_of_a_module(graph, caller, roots, depth - 1) for caller, _ in callers)
 
 
 def _spawned(graph: CallGraph, function: Function, depth: int = 4) -> bool:

@@ -31,7 +31,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         inits = [call for _, call in graph.calls_in(program, "init")]
         wraps = [call for _, call in graph.calls_in(program, "wrap-ddp")]
         backends = {_backend(call) for call in inits}
-        if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program) or inits[0].guards:
+        if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program):
+            continue
+        if not all(guard.state for guard in inits[0].guards):
             continue
         seen.add(inits[0].id)
         on_gpu = [

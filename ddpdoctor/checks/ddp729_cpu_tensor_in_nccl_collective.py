@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -34,7 +34,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if (
             any(
-                each.kind is Kind.OBJECT or (each.kind is Kind.SHARED and each.text != tensor.text)
+                _may_be_elsewhere(each) or (each.kind is Kind.SHARED and each.text != tensor.text)
                 for each in tensor.origins  # the call itself leaves the tensor where it is
             )
             or call.argument("group") is not None
@@ -50,6 +50,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=origin,
             remedy=f"make it on the GPU: add `device=torch.cuda.current_device()` to `{origin.text}`",
         )
+
+
+def _may_be_elsewhere(origin: Origin) -> bool:
+    """Whether an alternative may be on a GPU: what `torch.randperm` draws is on the CPU until it is moved."""
+    return origin.kind is Kind.OBJECT and not (origin.note == "drawn" and origin.text.endswith("randperm"))
 
 
 def _only_nccl(graph: CallGraph, function: Function) -> bool:

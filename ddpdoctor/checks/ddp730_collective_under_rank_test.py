@@ -166,12 +166,20 @@ def _forward(graph: CallGraph, call: Call, depth: int = 2) -> tuple[Severity, Ca
         return next((found for each in inner if (found := _forward(graph, each, depth - 1))), None)
     if call.does != "forward" or call.receiver is None or not always_wrapped(graph, call.receiver):
         return None
+    wraps = [wrap for _, wrap in wraps_of(graph, call.receiver)]
+    if any(_has_its_own_group(wrap) for wrap in wraps):
+        return None
     if trains(graph, call):
         return Severity.FAIL, call
-    wraps = [wrap for _, wrap in wraps_of(graph, call.receiver) if _broadcasts(wrap)]
-    models = [wrap.argument("module", 0) for wrap in wraps]
+    models = [wrap.argument("module", 0) for wrap in wraps if _broadcasts(wrap)]
     buffers = any(model is not None and has_buffers(graph, model) for model in models)
     return (Severity.WARN, call) if buffers else None
+
+
+def _has_its_own_group(wrap: Call) -> bool:
+    """Whether a wrapper reduces over a group that it is given: the ranks of the branch may be its members."""
+    group = wrap.argument("process_group")
+    return group is not None and group.constant != "None"
 
 
 def _broadcasts(wrap: Call) -> bool:

@@ -28,7 +28,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         local = call.argument("use_local_synchronization")
         if local is not None and local.constant != "False":
             continue
-        guard = next((each for each in call.guards if each.by_rank and each.form not in {"after", "decorator"}), None)
+        guard = next((each for each in call.guards if each.by_rank and _decides(function, each)), None)
         if guard is None:
             yield from _of_own_members(call)
             continue
@@ -45,6 +45,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             remedy=f"move new_group out of `if {guard.test}`: every rank calls it, and only members use the group",
             fix=fix(Edit.ADD_ARGUMENT, call.place, new="use_local_synchronization=True", safe=False),
         )
+
+
+def _decides(function: Function, guard: Guard) -> bool:
+    """Whether a test lets some ranks only come to a line, and the others go on elsewhere."""
+    if guard.form != "after":
+        return guard.form != "decorator"
+    left = (leave for leave in function.exits if not leave.fails)
+    return any(
+        one.form == "if" and (one.file, one.line) == (guard.file, guard.line) for each in left for one in each.guards
+    )
 
 
 def _same_members(function: Function, call: Call, guard: Guard) -> bool:

@@ -45,7 +45,7 @@ RANK_KINDS = frozenset({Kind.GLOBAL_RANK, Kind.LOCAL_RANK, Kind.SPAWN_INDEX, Kin
 OF_TRAINER = "of a Trainer"
 """The note of the wrapped model that a Trainer of transformers gives to a step that the program has written."""
 
-_LISTINGS = ("listdir", "glob", "iterdir", "scandir")
+_LISTINGS = ("listdir", "glob", "iterdir", "scandir", "os.walk")
 """Parts of the text of an expression that lists what a folder holds."""
 
 

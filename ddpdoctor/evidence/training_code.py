@@ -177,6 +177,8 @@ class Loop:
     """How often it turns, where a constant says so."""
     starts: Value | None = None
     """Of `range(a, b)` what it begins with; None where that is 0 or not known."""
+    binds: tuple[str, ...] = ()
+    """The names and attributes that the loop assigns to, in a function that calls `set_epoch`."""
     guards: tuple[Guard, ...] = ()
     """The tests around it."""
     loops: tuple[int, ...] = ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Argument, Call
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
+from ddpdoctor.source.call_meanings import SHARDS, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.guards import value_of
@@ -198,7 +198,7 @@ class CallFacts:
     def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
         func, name = raw.node.func, raw.name
         for keyword in raw.node.keywords:
-            if keyword.arg in SHARD:
+            if any(keyword.arg in each for each in SHARDS):
                 return True
         if isinstance(func, ast.Attribute):
             last = func.attr

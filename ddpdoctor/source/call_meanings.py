@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 
-SHARD = frozenset({"shard_id", "num_shards"})
-"""The keywords by which a reader of another library is told its part of the data."""
+SHARDS = (frozenset({"shard_id", "num_shards"}), frozenset({"index", "num_shards"}))
+"""The keywords by which DALI and `datasets` are told the rank's part of the data."""
 _OF_SEVERAL_RANKS = frozenset({"launcher", "strategy"})
 """The keywords by which a runner of MMEngine makes the process group."""
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
@@ -75,7 +75,7 @@ def _by_keywords(found: Meaning, node: ast.Call, at: At) -> Meaning:
         return replace(found, does="init")
     if found.name == ".Process" and "target" in given:  # of `get_context("spawn")`
         return replace(found, does="process")
-    return replace(found, does="shard") if not found.does and given >= SHARD else found
+    return replace(found, does="shard") if not found.does and any(given >= each for each in SHARDS) else found
 
 
 def _fetches(node: ast.Call) -> bool:

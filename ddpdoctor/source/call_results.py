@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
+from ddpdoctor.source.data_sets import concatenated, divided, is_streamed, subset, transformed
 from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.iteration import item_of
@@ -40,6 +41,7 @@ _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "ran
 _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
 """What goes over the same batches as its argument."""
 _PARTS_OF_MODELS = frozenset({"modules", "named_modules", "children", "named_children"})
+_JOIN_TENSORS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
 
@@ -212,7 +214,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
         return (Origin(kind=_MAKES[what.does], text=name, made=where, note=note),)
     if what.does == "subset" and len(node.args) > 1:
-        return _subset(values.of(node.args[1], at), name, where)
+        return _subset(values.of(node.args[1], at), name, where) or subset(values, node, at) or None
     if what.does == "sync-batch-norm" and node.args:
         model = tuple(
             replace(one, note="batch-norm") if one.kind is Kind.MODEL and not one.note else one
@@ -228,6 +230,10 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         return _same(values, node, at)
     if what.does == "split" and what.name.rpartition(".")[2] in {"permutation", "randperm", "shuffle"}:
         return (Origin(kind=Kind.OBJECT, text=name, made=where, note="drawn"),)
+    if what.does == "split" and what.name.endswith(".random_split"):
+        return divided(values, node, at) or None
+    if what.does == "prepare-data" and not is_streamed(node):
+        return (Origin(kind=Kind.DATASET, text=name, made=where),)
     if what.does == "device":
         return [origin for argument in node.args for origin in values.of(argument, at)]
     if what.does == "prepare":
@@ -343,6 +349,10 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return _of_method(values, node, last, at)
     if last in _BUILT_OF_PARTS:
         return _through(values, node, at)
+    if last in _JOIN_TENSORS and what.name.startswith("torch."):
+        return _through(values, node, at)
+    if last == "ConcatDataset" and (joint := concatenated(values, node, at)):
+        return joint
     if last == "BatchSampler" and node.args and what.name.startswith("torch."):
         given = values.of(node.args[0], at)
         return tuple(one for one in given if one.kind is Kind.SAMPLER or one.note == "plain-sampler")
@@ -432,6 +442,8 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     if last in {"get", "pop"} and (written := _written_under(values, node, node.func.value, at)) is not None:
         return written
     receiver = values.of(node.func.value, at)
+    if (rows := transformed(values, node, last, receiver, at)) is not None:
+        return rows
     if last in _SAME_OBJECT and any(origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for origin in receiver):
         return receiver
     if last in _PARTS_OF_MODELS:
@@ -453,6 +465,8 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     found = [origin for origin in receiver if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.UNORDERED}]
     if last not in {"to", "cuda", "npu"}:
         found += [origin for origin in receiver if origin.kind is Kind.CPU_TENSOR]
+    if last == "cpu" and not node.args:
+        found.append(Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=values.where(node, at.scope)))
     if not found:
         found += _tainted(values, node, at, keep=frozenset({Kind.LOCAL}) | RANK_KINDS)
     elif any(origin.note in {"batch", "item"} for origin in found):  # `batch.loss(output)`
@@ -508,6 +522,8 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
             made = values.where(node, at.scope)
             return (Origin(kind=Kind.WRAPPED, text=dotted(node.args[first]), made=made, note="prepared"),)
         return tuple(_by_framework(origin) for origin in found)
+    if what.does == "split" and (parts := divided(values, node, at)):
+        return parts
     if what.target is None:
         pair = names.RANK_AND_SIZE.get(what.name.rpartition(".")[2], ())
         text = f"{dotted(node.func)}()"

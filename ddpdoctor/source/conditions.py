@@ -36,6 +36,8 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
     if any(any(origin.members) for origins in alternatives for origin in origins):
         yield from _of_choices(values, operator, parts, at)
         return
+    if len(parts) == 2 and isinstance(operator, ast.Eq | ast.NotEq):
+        yield from _of_literals(operator, *alternatives)
     if len(parts) == 2 and constants[-1] == {"0"}:
         yield from of_empty_items(values, parts[0], at)
     if len(parts) == 2 and constants[-1] in ({"True"}, {"False"}):
@@ -60,6 +62,13 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
                 yield replace(origin, kind=Kind.RANK, note="uncertain" if origin.note == "uncertain" else note)
             elif origin.kind in {Kind.LOCAL, Kind.SHARED}:
                 yield origin
+
+
+def _of_literals(operator: ast.cmpop, left: Origins, right: Origins) -> Iterator[Origin]:
+    """Whether literals are equal: each answer that is possible, where nothing else than literals is known for both sides."""
+    if left and right and all(one.kind is Kind.CONSTANT for one in (*left, *right)):
+        answers = {(one.text == other.text) is isinstance(operator, ast.Eq) for one in left for other in right}
+        yield from (Origin(kind=Kind.CONSTANT, text=repr(answer)) for answer in sorted(answers, reverse=True))
 
 
 def _of_choices(values: Values, operator: ast.cmpop, parts: list[ast.expr], at: At) -> Iterator[Origin]:

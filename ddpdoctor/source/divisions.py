@@ -10,6 +10,20 @@ _DIVIDES = frozenset({"chunk", "split", "tensor_split", "array_split"})
 _LIBRARIES = frozenset({"torch", "np", "numpy"})
 
 
+def numbered(node: ast.expr) -> ast.expr:
+    """The list of `enumerate(list)`, and any other expression itself."""
+    match node:
+        case ast.Call(func=ast.Name(id="enumerate"), args=[listed, *_]):
+            return listed
+    return node
+
+
+def sliced(node: ast.Call) -> tuple[ast.expr, list[ast.expr]] | None:
+    """What `islice(files, rank, None, world_size)` takes a part of, and by what; None of other calls."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return (node.args[0], node.args[1:]) if name == "islice" and len(node.args) > 2 else None
+
+
 def divided(node: ast.Subscript, scope: Scope) -> tuple[ast.expr, ast.expr] | None:
     """What is divided, and by what, where an index that is no literal takes one of the parts; a text that is split is none."""
     if isinstance(node.slice, ast.Constant | ast.Tuple | ast.UnaryOp):

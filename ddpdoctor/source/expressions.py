@@ -13,6 +13,8 @@ from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, negated
+from ddpdoctor.source.data_sets import of_huggingface
+from ddpdoctor.source.divisions import numbered
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.lengths import UNEVEN, at_drawn, is_alike, is_certain_rank, is_even, of_indices
 from ddpdoctor.source.literals import decided_by, known_literal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 MOST_ITEMS = 12  # assignments to one key of a module's dict that are looked at
+_HELD_BY_KEY = frozenset({Kind.LOADER, Kind.SAMPLER, Kind.DATASET, Kind.MODEL, Kind.WRAPPED, Kind.OBJECT})
 _ASKS_FOR_A_FOLDER = frozenset({"exists", "is_dir", "isdir"})
 
 
@@ -136,12 +139,19 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
             return (Origin(kind=names.RANK_NAMES[word], text=item, note=note_of(word)),)
     elif isinstance(word, int) and (part := place_of(values, node.value, word, at)) is not None:
         return values.of(*part)
+    elif (
+        held is None
+        and isinstance(node.slice, ast.Name | ast.Attribute)
+        and (any_of := _of_any_key(values, node.value, at))
+    ):
+        return any_of
     found = tuple(
         origin
         for origin in values.of(node.value, at)
         if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED, Kind.CPU_TENSOR}
     )
     if isinstance(word, str):
+        found += of_huggingface(values.of(node.value, at))
         found = tuple(one for one in found if one.kind is not Kind.LOCAL or one.made)  # a clock under another key
     if isinstance(node.slice, ast.Slice):
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
@@ -164,6 +174,13 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
             [*found, *(one for one in indices if one.note == "drawn"), *of_indices(indices), *at_drawn(indices), *own]
         )
     return found
+
+
+def _of_any_key(values: Values, owner: ast.expr, at: At) -> Origins:
+    """The objects that a dict that is written out holds, where the key is a variable: `loaders[phase]`."""
+    written = items_of(values, owner, at) if isinstance(owner, ast.Name | ast.Attribute) else None
+    found = (one for held in (written or {}).values() for one in values.of(*held))
+    return joined(one for one in found if one.kind in _HELD_BY_KEY)
 
 
 def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
@@ -272,10 +289,10 @@ def _with_constants(values: Values, node: ast.JoinedStr, parts: list[ast.expr], 
     """A formatted string as written, with constants in place of the names that hold them."""
     text = values.text(node, at.scope)
     for part in parts:
-        if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
+        if isinstance(part, ast.FormattedValue) and (name := dotted(part.value)):
             found = values.of(part.value, at)
             if len(found) == 1 and found[0].kind is Kind.CONSTANT:
-                text = text.replace(f"{{{part.value.id}}}", found[0].text.strip("\"'"))
+                text = text.replace(f"{{{name}}}", found[0].text.strip("\"'"))
     return text
 
 
@@ -286,7 +303,7 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
     ranks = (one for test in generators[0].ifs for one in values.of(test, at) if one.kind in RANK_KINDS)
     mine = next((one for one in ranks if one.note != "uncertain"), None)
     if mine is not None:  # `[f for i, f in enumerate(files) if i % world_size == rank]`
-        even = is_even(values, _numbered(generators[0].iter), at)
+        even = is_even(values, numbered(generators[0].iter), at)
         yield replace(mine, kind=Kind.LOCAL, note="even" if even else "part")
     yield from (one for one in values.of(generators[0].iter, at) if one.kind is Kind.LOCAL and one.note in UNEVEN)
     for origin in values.of(part, at):
@@ -301,11 +318,6 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
 def _parts(target: ast.expr) -> list[ast.expr]:
     """The names that a loop binds."""
     return target.elts if isinstance(target, ast.Tuple) else [target]
-
-
-def _numbered(node: ast.expr) -> ast.expr:
-    """The list of `enumerate(list)`, and any other expression itself."""
-    return node.args[0] if isinstance(node, ast.Call) and dotted(node.func) == "enumerate" and node.args else node
 
 
 def _is_of_values(test: ast.expr) -> bool:

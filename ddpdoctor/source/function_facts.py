@@ -156,6 +156,8 @@ def _is_strided(cut: ast.expr) -> bool:
     """Whether a part of a list has a step, or takes the items of which a remainder says so."""
     if isinstance(cut, ast.Subscript) and isinstance(cut.slice, ast.Slice):
         return cut.slice.step is not None
+    if isinstance(cut, ast.Call):
+        return len(cut.args) > 3
     return any(isinstance(part, ast.Mod) for part in ast.walk(cut))
 
 

@@ -80,12 +80,15 @@ def of_empty_items(values: Values, node: ast.expr, at: At) -> Iterator[Origin]:
 
 
 def grown(values: Values, change: Definition, scope: Scope) -> Iterator[Origin]:
-    """That a list is as long as a value of the rank says: it is added to in a `while` that ends by one, as an episode does."""
+    """What a list has of the loop in which it is added to: the length of the rank's own part, or no fixed order.
+
+    It is as long as a value of the rank says, too, where a `while` ends by one, as an episode does.
+    """
     block: Block | None = change.block
     while block is not None:
         if block.form == "for" and isinstance(block.node, ast.For | ast.AsyncFor):
             over = values.of(block.node.iter, At(scope, block.order, block.parent or block))
-            yield from (one for one in over if one.note == "part")
+            yield from (one for one in over if one.note == "part" or one.kind is Kind.UNORDERED)
         if block.form == "while" and isinstance(block.node, ast.While):
             test = values.of(block.node.test, At(scope, block.order, block))
             own = next((one for one in test if one.kind is Kind.LOCAL and one.note in _ENDS_A_LOOP), None)

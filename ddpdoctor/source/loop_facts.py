@@ -63,6 +63,7 @@ class LoopFacts:
             counts=counts,
             turns=turns,
             starts=self._starts(node, at),
+            binds=_assigned_in(raw, scope),
             guards=self.places.guards.around(raw.block, raw.order, scope),
             loops=self.places.loops_around(raw.block, known),
             contexts=self.places.with_blocks.around(raw.block, scope),
@@ -91,6 +92,13 @@ class LoopFacts:
         if isinstance(counted, ast.Call) and dotted(counted.func) in _RANGES and len(counted.args) > 1:
             return value_of(self.values, counted.args[0], at)
         return None
+
+
+def _assigned_in(raw: RawLoop, scope: Scope) -> tuple[str, ...]:
+    """The names and attributes that a loop assigns to, where its function tells a sampler the epoch."""
+    if not any(getattr(call.node.func, "attr", "") == "set_epoch" for call in scope.calls):
+        return ()
+    return tuple(key for key, given in scope.definitions.items() if any(one.block.inside(raw.body) for one in given))
 
 
 def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:

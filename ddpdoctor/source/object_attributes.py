@@ -214,10 +214,10 @@ def _option(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]
         link = (Link(text=f"option {word}", file=file, line=line),)
         if name in names.RANK_NAMES:
             yield Origin(kind=names.RANK_NAMES[name], text=word, note="argument", why=link)
-        elif isinstance(default, ast.Constant):
+        left = values.of(default, At(scope, call.order, call.block))
+        if name not in names.RANK_NAMES and left and all(one.kind is Kind.CONSTANT for one in left):
             yield Origin(kind=Kind.UNKNOWN, text=word, note="argument", why=link)
-        if default is not None:
-            yield from values.of(default, At(scope, call.order, call.block))
+        yield from left
 
 
 def _is_filled_in(cls: Scope, name: str, known: Iterable[Origin]) -> bool:

@@ -67,8 +67,8 @@ def joined(origins: Iterable[Origin]) -> Origins:
 
 
 def or_unknown(found: Iterable[Origin], given: Iterable[ast.expr | None]) -> Iterator[Origin]:
-    """That a sampler, loader or data set may be another object: one of its assignments, `given`, is known to hold nothing."""
-    if any(one.kind in _OBJECTS for one in found):
+    """That a sampler, loader, data set or None may be another object: of one of its assignments, `given`, nothing is known."""
+    if any(one.kind in _OBJECTS or one.text == "None" for one in found):
         for node in given:
             if isinstance(node, ast.Call | ast.Name | ast.Attribute | ast.Subscript):
                 yield Origin(kind=Kind.UNKNOWN, text=dotted(node) or dotted(getattr(node, "func", node)))

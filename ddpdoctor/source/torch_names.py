@@ -289,6 +289,7 @@ CALLED = {
     "glob.glob": Kind.UNORDERED,
     "glob.iglob": Kind.UNORDERED,
     "os.scandir": Kind.UNORDERED,
+    "os.walk": Kind.UNORDERED,
 }
 """What calls of full names give."""
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ddpdoctor.source.divisions import numbered
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.match_cases import as_comparison
 from ddpdoctor.source.recorder import Recorder
@@ -83,6 +84,7 @@ class _Statements:
             if any(isinstance(part, ast.Name | ast.Attribute) for part in _operands(at.test)):
                 self.at.scope.tests.append(block)
             blocks.append(block)
+            self._picked(at, outer)
             self._inner(block, at.body)
         if at.orelse:
             last = Block("else", node, outer, branch=len(blocks))
@@ -90,6 +92,16 @@ class _Statements:
             self._inner(last, at.orelse)
             blocks.append(last)
         self.at.join(blocks, complete=bool(at.orelse))
+
+    def _picked(self, node: ast.If, outer: Block) -> None:
+        """A loop that goes on to the next item by a remainder takes a part of them: `if i % world_size != rank: continue`."""
+        loop, test = outer.node, node.test
+        if not isinstance(loop, ast.For) or not isinstance(test, ast.Compare) or not isinstance(test.left, ast.BinOp):
+            return
+        skips = isinstance(node.body[0], ast.Continue) and isinstance(test.ops[0], ast.NotEq)
+        takes = isinstance(test.ops[0], ast.Eq) and not node.orelse and loop.body[-1] is node
+        if isinstance(test.left.op, ast.Mod) and (skips or takes):
+            self.at.cut(test, numbered(loop.iter), (test,))
 
     def match_(self, node: ast.Match) -> None:
         self.expressions.value(node.subject)

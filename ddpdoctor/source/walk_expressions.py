@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ddpdoctor.source.call_effects import record_call
-from ddpdoctor.source.divisions import divided
+from ddpdoctor.source.divisions import divided, sliced
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.recorder import Recorder
 from ddpdoctor.source.scopes import Block, Definition, RawExit, RawLoop, RawStatement, Scope
@@ -36,6 +36,8 @@ class Expressions:
                 if isinstance(at.func, ast.Call):
                     at.func = _plain(at.func)
                 calls.append(at)
+                if (part := sliced(at)) is not None:
+                    self.at.cut(at, *part)
                 pending.append(at.func)
                 pending += [argument for argument in at.args if not isinstance(argument, _LEAVES)]
                 pending += [keyword.value for keyword in at.keywords]
@@ -180,6 +182,8 @@ class Expressions:
             self.target(each.target, each.iter, "for")
             for test in each.ifs:
                 self.value(test)
+                at.block = Block("if", node, at.block, order=at.order)
+                at.block.test = test
             match each.iter:
                 case ast.Call(func=ast.Name(id="enumerate"), args=[whole, *_]) if each.ifs:
                     at.cut(node, whole, each.ifs)

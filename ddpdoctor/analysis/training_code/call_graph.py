@@ -223,8 +223,8 @@ class CallGraph:
 
     def _asked_first(self, function: Function) -> list[Function]:
         """The functions whose answers that of a function depends on."""
-        around = self._defines_handler(function)
         callers = self.callers.get(function.id, [])
+        around = self._defines_handler(function) or self._makes_the_object(function)
         return [*(caller for caller, _ in callers), *((around,) if around is not None and not callers else ())]
 
     def _judged(self, function: Function) -> bool | None:
@@ -242,6 +242,8 @@ class CallGraph:
         around = self._defines_handler(function)
         if not callers and around is not None:
             return self._under(function.within, around)
+        if not callers and (maker := self._makes_the_object(function)) is not None:
+            return self._always.get(maker.id)
         return True if _makes_the_job(function) else None
 
     def _under(self, guards: Iterable[Guard], function: Function) -> bool | None:
@@ -255,6 +257,11 @@ class CallGraph:
         """The function in which a handler of Ignite's is defined; None where it is no such handler."""
         handles = any(name.endswith(".on") for name in function.decorators)
         return self.functions.get(function.id.rpartition(".")[0]) if handles else None
+
+    def _makes_the_object(self, function: Function) -> Function | None:
+        """The `__init__` of the class of a property, which is read and not called; None of other functions."""
+        read = any(name.endswith("property") for name in function.decorators)
+        return self.functions.get(f"{function.id.rpartition('.')[0]}.__init__") if read else None
 
     def guarded_with_caller(self, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
         """The test of the rank around a call, its function, or the only call of the function that it stands in, and where."""

@@ -131,6 +131,13 @@ def shuffles(sampler: Call) -> bool:
     return given is None or given.constant != "False"
 
 
+def shuffles_for_certain(sampler: Call) -> bool:
+    """Whether a sampler shuffles, or one of those that a call makes for several parts of the data: `shuffle=part == "train"`."""
+    given = sampler.argument("shuffle", 3)
+    literals = given is not None and all(one.kind is Kind.CONSTANT for one in given.origins)
+    return given is None or (literals and any(one.text == "True" for one in given.origins))
+
+
 def _draws(graph: CallGraph, sampler: Call) -> bool:
     """Whether a loader draws through a sampler that the epoch matters to."""
     return bool(loaders_of(graph, sampler)) and shuffles(sampler)
