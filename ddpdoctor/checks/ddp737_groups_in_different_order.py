@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
+from ddpdoctor.evidence.code_values import Value
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -19,33 +21,55 @@ RULE = Rule(
 )
 
 
+_BRANCHES = frozenset({"if", "else", "case", "after"})
+"""Forms of tests that send some ranks one way, and the others another."""
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each test of the rank whose branches use the same groups in another order."""
     for function in graph.functions.values():
-        branches: dict[int, dict[tuple[str, int], list[Call]]] = {}
-        tests: dict[int, str] = {}
-        for call in function.calls:
-            if call.does != "collective" or (call.argument("group") is None):
-                continue
-            for guard in call.guards:
-                if guard.by_rank and guard.form in {"if", "else"}:
-                    branches.setdefault(guard.line, {}).setdefault((guard.form, guard.branch), []).append(call)
-                    tests[guard.line] = guard.test
-        for line, sides in branches.items():
-            if len(sides) != 2:
-                continue
-            one, other = sides.values()
-            mine, theirs = [_group(call) for call in one], [_group(call) for call in other]
+        for test, (one, other) in _sides(graph, function):
+            mine, theirs = [_group(step) for step in one], [_group(step) for step in other]
             if len(set(mine)) > 1 and mine != theirs and sorted(mine) == sorted(theirs):
                 yield code_finding(
                     RULE,
-                    f"under `if {tests[line]}` the groups come as {', '.join(mine)}, and in the other branch as "
-                    f"{', '.join(theirs)}: each side waits for the other",
-                    one[0].place,
-                    other[0].place,
+                    f"under `{test}` the groups come as {_listed(one)}, and in the other branch as "
+                    f"{_listed(other)}: each side waits for the other",
+                    one[0].first.place,
+                    other[0].first.place,
                 )
 
 
-def _group(call: Call) -> str:
-    given = call.argument("group")
-    return given.text if given is not None else ""
+def _sides(graph: CallGraph, function: Function) -> Iterator[tuple[str, tuple[list[Step], list[Step]]]]:
+    """The tests of the rank in a function that send ranks two ways, with the collectives over groups on each, in order."""
+    if not any(guard.by_rank and guard.form in _BRANCHES for call in function.calls for guard in call.guards):
+        return
+    sides: dict[int, dict[tuple[str, int], list[Step]]] = {}
+    tests: dict[int, str] = {}
+    for _, step, call in calls_in(unfolded(graph, function)):
+        if call.does == "collective" and call.argument("group") is not None:
+            for guard in step.first.guards:
+                if guard.by_rank and guard.form in _BRANCHES:
+                    sides.setdefault(guard.line, {}).setdefault((guard.form, guard.branch), []).append(step)
+                    tests.setdefault(guard.line, f"{'match' if guard.form == 'case' else 'if'} {guard.test}")
+    yield from (
+        (tests[line], (each[0], each[1])) for line, found in sides.items() if len(each := [*found.values()]) == 2
+    )
+
+
+def _group(step: Step) -> str:
+    """The group of a collective: the call that made it, or its name."""
+    given = _given(step)
+    made = [*given.made]
+    return made[0] if len(made) == 1 and len(given.origins) == 1 else given.text
+
+
+def _given(step: Step) -> Value:
+    assert isinstance(step.item, Call)
+    given = step.item.argument("group")
+    assert given is not None
+    return step.as_given(given)
+
+
+def _listed(steps: list[Step]) -> str:
+    return ", ".join(_given(step).text for step in steps)

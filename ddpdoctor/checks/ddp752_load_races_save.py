@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import rank_guard
+from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, is_unfolded, unfolded
 from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded
@@ -24,162 +24,119 @@ RULE = Rule(
     leads_to=("DDP401",),
 )
 
-_END = 1 << 30  # behind everything in a function
-
 _WAITS = COLLECTIVE | {"forward", "backward"}
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each load of a file that one rank has just saved."""
+    told: set[str] = set()
     for function in graph.functions.values():
-        for save in _saves(graph, function):
-            for load in _loads(graph, function):
-                if load.at.order < save.at.order or not save.path or load.path != save.path:
-                    continue
-                if _waits(graph, function, save.at, load.at) or _elsewhere(load.at, save.guard):
-                    continue
-                yield code_finding(
-                    RULE,
-                    f"all ranks load {save.path.rpartition(': ')[2]}, which one rank saves {guarded(save.guard)} in line "
-                    f"{save.call.place.line}: nothing makes them wait until it is written",
-                    load.call.place,
-                    save.call.place,
-                    because=save.guard.by_rank,
-                    remedy=f"put `dist.barrier()` between line {save.at.place.line} and line {load.at.place.line}",
-                )
-                break
+        steps = unfolded(graph, function)
+        saves = list(_saves(graph, steps))
+        for load in _loads(graph, steps) if saves else ():
+            save = next((one for one in saves if _races(graph, steps, one, load)), None)
+            if save is None or load.call.id in told:
+                continue
+            told.add(load.call.id)
+            yield code_finding(
+                RULE,
+                f"all ranks load {save.path[1]}, which one rank saves {guarded(save.guard)} in line "
+                f"{save.call.place.line}: nothing makes them wait until it is written",
+                load.call.place,
+                save.call.place,
+                because=save.guard.by_rank,
+                remedy=f"put `dist.barrier()` between line {save.step.first.place.line} and line {load.step.first.place.line}",
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class _Save:
-    """A save on one rank: the call in the function that is looked at, and the save that it is or leads to."""
+class _Use:
+    """A save or a load of a file, among the steps of a function."""
 
-    at: Call
+    position: int
+    step: Step
     call: Call
-    path: str
+    path: tuple[str, str]
+    """The class whose `self` is in it, or nothing, and the path as the function writes it that was asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Save(_Use):
+    """A save that one rank makes alone."""
+
     guard: Guard
 
 
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """A load on all ranks: the call in the function that is looked at, and the load that it is or leads to."""
-
-    at: Call
-    call: Call
-    path: str
-
-
-def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
-    for call in function.calls:
-        guard = rank_guard(call.guards)
-        if call.does == "save" and guard is not None:
-            moved = _moved(function, call)
-            yield (
-                _Save(call, call, _path(call, 1), guard)
-                if moved is None
-                else _Save(moved, call, _path(moved, 1), guard)
-            )
-        inner = graph.functions.get(call.target)
-        for save in inner.calls if inner is not None else ():
-            own = (_of_one_rank(inner, save) if inner is not None else None) or guard
-            if (
-                save.does == "save"
-                and own is not None
-                and inner is not None
-                and not _meets(graph, inner, save.order, _END)
-            ):
-                yield _Save(call, save, _path_of_all(call, inner, save, 1), own)
-
-
-def _of_one_rank(function: Function, save: Call) -> Guard | None:
-    """The test that picks one rank for a save: around it, or one that sent the other ranks out of the function before.
-
-    A decorator may make all ranks wait behind the function.
-    """
-    left = (one for one in save.guards if one.form == "after" and one.by_rank and one.of_rank == "first")
-    return rank_guard(save.guards) or (None if function.decorators else next(left, None))
-
-
-def _moved(function: Function, save: Call) -> Call | None:
-    """The call that gives a file its last name, where it is written under another: `os.replace(path + ".tmp", path)`."""
-    written = _path(save, 1)
-    return next(
-        (
-            call
-            for call in function.calls
-            if call.does == "move"
-            and call.order > save.order
-            and call.guards == save.guards
-            and _path(call, 0) == written
-        ),
-        None,
-    )
-
-
-def _loads(graph: CallGraph, function: Function) -> Iterator[_Load]:
-    for call in function.calls:
-        if rank_guard(call.guards) is not None:
+def _saves(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Save]:
+    for position, step, call in calls_in(steps):
+        if call.does != "save" or (guard := _of_one_rank(step)) is None:
             continue
-        if call.does == "load":
-            yield _Load(call, call, _path(call, 0))
-        inner = graph.functions.get(call.target)
-        for load in inner.calls if inner is not None else ():
-            if (
-                load.does == "load"
-                and not load.guards
-                and inner is not None
-                and not _meets(graph, inner, 0, load.order)
-            ):
-                yield _Load(call, load, _path_of_all(call, inner, load, 0))
+        if any(_decorator_meets(graph, each) for each in step.through):
+            continue
+        at, last = _moved(steps, position, call) or (position, call.argument("f", 1))
+        if (path := _path(step, last)) is not None:
+            yield _Save(at, step, call, path, guard)
 
 
-def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
-    """Whether the ranks may wait for each other in a part of a function."""
-    return any(
-        first < call.order < last and (graph.leads_to_collective(call) or call.target) for call in function.calls
+def _of_one_rank(step: Step) -> Guard | None:
+    """The test that picks one rank for a save: around it, or one that sent the other ranks out of the function before."""
+    inside = [guard for call in (*step.way, step.item)[1:] for guard in call.guards]
+    decorated = [guard for function in step.through for guard in function.guards]
+    left = (one for one in (*inside, *decorated) if one.form in {"after", "decorator"} and one.by_rank)
+    return rank_guard(step.guards) or next((one for one in left if one.of_rank == "first"), None)
+
+
+def _moved(steps: tuple[Step, ...], position: int, save: Call) -> tuple[int, Value | None] | None:
+    """Where a file gets its last name that is written under another, and this name: `os.replace(path + ".tmp", path)`."""
+    written = save.argument("f", 1)
+    for at, step, call in calls_in(steps):
+        given = call.argument("src", 0) if call.does == "move" else None
+        if at > position and given is not None and written is not None and given.text == written.text:
+            return (at, call.argument("dst", 1)) if step.item.guards == save.guards else None
+    return None
+
+
+def _loads(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Use]:
+    for position, step, call in calls_in(steps):
+        if call.does != "load" or any(guard.by_rank for guard in step.guards):
+            continue
+        inside = [guard for each in (*step.way, step.item)[1:] for guard in each.guards]
+        guarded_inside = bool(inside) or any(each.guards or _decorator_meets(graph, each) for each in step.through)
+        if not guarded_inside and (path := _path(step, call.argument("f", 0))) is not None:
+            yield _Use(position, step, call, path)
+
+
+def _races(graph: CallGraph, steps: tuple[Step, ...], save: _Save, load: _Use) -> bool:
+    """Whether a load of what a rank saves comes behind the save, and nothing makes the ranks wait in between."""
+    return (
+        save.position < load.position
+        and save.path == load.path
+        and not _exclude(save, load)
+        and not any(_meets(graph, step, save) for step in steps[save.position + 1 : load.position])
     )
 
 
-def _path_of_all(way: Call, function: Function, call: Call, position: int) -> str:
-    """The path of a save or load in a function, as its caller would write it; empty where that is not known.
-
-    It says the same in every function where it is a literal, a constant, or made of attributes of one class. Of a parameter
-    it is what the call gives, or the only call of the function.
-    """
-    given = call.argument("f", position)
-    if given is None:
-        return ""
-    asked = {name for name in function.parameters if name != "self" and re.search(rf"\b{name}\b", given.text)}
-    if asked:
-        return _with_arguments(way, function, given, asked)
-    if "self." in given.text:
-        return f"{function.id.rpartition('.')[0]}: {given.text}"
-    return (given.constant or given.text) if given.constant or given.text.isupper() else ""
+def _exclude(save: _Save, load: _Use) -> bool:
+    """Whether the load is in another branch than the save, or behind an exit of the ranks that saved."""
+    around = {guard.line: (guard.form, guard.branch) for guard in (*save.step.guards, save.guard)}
+    ways = {guard.line: (guard.form, guard.branch) for guard in load.step.guards if guard.form != "main"}
+    return any(around.get(line, way) != way for line, way in ways.items())
 
 
-def _with_arguments(way: Call, function: Function, path: Value, asked: AbstractSet[str]) -> str:
-    """A path with what a call gives in place of the function's parameters."""
-    if asked & {*function.rebound} or path.text.endswith("..."):
-        return ""
-    given = {name: repr(text[1:-1]) if text[:1] in {"'", '"'} else text for name, text in way.given}
-    if asked <= given.keys() and not any(text.endswith("...") for text in given.values()):
-        text = re.sub(r"\b(?:" + "|".join(sorted(asked)) + r")\b", lambda found: given[found[0]], path.text)
-        return f"{function.id.rpartition('.')[0]}: {text}" if "self." in path.text else text
-    only = path.origins[0] if path.text in function.parameters and len(path.origins) == 1 else None
-    return only.text if only is not None and only.kind in {Kind.UNKNOWN, Kind.CONSTANT} else ""
+def _meets(graph: CallGraph, step: Step, save: _Save) -> bool:
+    """Whether the ranks may wait for each other in a step."""
+    call = step.item
+    if not isinstance(call, Call) or (rank_guard(step.guards) is not None and call.guards != save.call.guards):
+        return False
+    if is_unfolded(graph, step):  # what it calls follows among the steps
+        return _decorator_meets(graph, graph.functions[call.target])
+    return _waits(call) or graph.leads_to_collective(call) is not None or _may_meet(graph, call.target, 3)
 
 
-def _path(call: Call, position: int) -> str:
-    given = call.argument("f", position)
-    return (given.constant or given.text) if given is not None else ""
-
-
-def _waits(graph: CallGraph, function: Function, save: Call, load: Call) -> bool:
-    return any(
-        save.order < call.order < load.order and (call.guards == save.guards or not rank_guard(call.guards))
-        and (graph.leads_to_collective(call) is not None or call.does in _WAITS or _may_meet(graph, call.target, 3))
-        for call in function.calls
-    )  # fmt: skip
+def _waits(call: Call) -> bool:
+    """Whether ranks may wait for each other in a call: the module inside of a wrapper runs without the other ranks."""
+    bare = call.does == "forward" and call.receiver is not None and call.receiver.only(Kind.BARE) is not None
+    return call.does in _WAITS and not bare
 
 
 def _may_meet(graph: CallGraph, function_id: str, depth: int) -> bool:
@@ -187,12 +144,62 @@ def _may_meet(graph: CallGraph, function_id: str, depth: int) -> bool:
     function = graph.functions.get(function_id)
     if function is None or not depth:
         return bool(function_id)
-    return any(
-        call.does in _WAITS or (call.target != function_id and _may_meet(graph, call.target, depth - 1))
+    return _decorator_meets(graph, function) or any(
+        _waits(call) or (call.target != function_id and _may_meet(graph, call.target, depth - 1))
         for call in function.calls
     )
 
 
-def _elsewhere(load: Call, guard: Guard) -> bool:
-    """Whether the load is in the other branch, or behind an exit of the ranks that did not save."""
-    return any(its.line == guard.line or its.by_rank for its in load.guards)
+def _decorator_meets(graph: CallGraph, function: Function) -> bool:
+    """Whether a decorator of the program may make all ranks wait before or behind the function."""
+    return any(_meets_inside(graph, decorator) for decorator in function.decorators)
+
+
+def _meets_inside(graph: CallGraph, function_id: str) -> bool:
+    """Whether ranks may wait for each other in a function that is defined in another, however deep."""
+    inside = graph.defined_in(function_id)
+    return any(_may_meet(graph, each.id, 3) or _meets_inside(graph, each.id) for each in inside)
+
+
+def _path(step: Step, given: Value | None) -> tuple[str, str] | None:
+    """The class whose `self` a path has in it, and the path as the function would write it that was asked about.
+
+    It says the same in every function where it is a literal, a constant, or made of attributes of one class. In place of a
+    parameter stands what the call gives.
+    """
+    if given is None:
+        return None
+    text, of = given.constant or given.text, ""
+    for way, function in zip(reversed(step.way), reversed(step.through), strict=True):
+        asked = {name for name in function.parameters if name != "self" and re.search(rf"\b{name}\b", text)}
+        of = of or _owner(function, text)
+        if asked:
+            text = _substituted(way, function, asked, text) or _only(function, given)
+            given = Value(text=text)
+        elif not (of or given.constant or text.isupper()):
+            return None
+        if not text:
+            return None
+    return of or _owner(step.owner if not step.way else None, text), text
+
+
+def _owner(function: Function | None, text: str) -> str:
+    """The class of a method whose own attributes are in a text."""
+    return function.id.rpartition(".")[0] if function is not None and "self." in text else ""
+
+
+def _substituted(way: Call, function: Function, asked: set[str], text: str) -> str:
+    """A path with what a call gives in place of the function's parameters; empty where that is not known."""
+    given = {name: repr(each[1:-1]) if each[:1] in {"'", '"'} else each for name, each in way.given}
+    if asked & {*function.rebound} or text.endswith("...") or not asked <= given.keys():
+        return ""
+    if any(each.endswith("...") for each in given.values()):
+        return ""
+    return re.sub(r"\b(?:" + "|".join(sorted(asked)) + r")\b", lambda found: given[found[0]], text)
+
+
+def _only(function: Function, path: Value) -> str:
+    """The one thing that every call of a function gives for the parameter that is its path; empty where that is not known."""
+    one = path.origins[0] if path.text in function.parameters and len(path.origins) == 1 else None
+    fixed = one is not None and path.text not in function.rebound and one.kind in {Kind.UNKNOWN, Kind.CONSTANT}
+    return one.text if one is not None and fixed else ""

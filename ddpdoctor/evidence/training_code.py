@@ -134,7 +134,7 @@ class Call:
     variant: str = ""
     """Of a function that is looked at call by call, which of these calls: `@2`."""
     given: tuple[tuple[str, str], ...] = ()
-    """Of a function of the program that saves or loads, its parameters with what each gets, as written."""
+    """Of a function of the program, its parameters with what each gets, as written."""
     used: tuple[str, ...] = ()
     """How the result is used: names of methods, keys and functions that take it."""
 

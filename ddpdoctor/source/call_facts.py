@@ -33,7 +33,6 @@ _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.val
     "unscale", "scale", "prepare", "shard", "change-gradient", "watches", "run-engine",
 }  # fmt: skip
 _SHOWS = frozenset({"print", "log"})
-_OF_FILES = frozenset({"save", "load"})
 _ITSELF = (("self",), ("cls",))
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
@@ -128,9 +127,9 @@ class CallFacts:
         )
 
     def _given(self, what: Meaning, node: ast.Call, scope: Scope) -> tuple[tuple[str, str], ...]:
-        """The parameters of a function of the program that saves or loads, with what each gets, as written."""
+        """The parameters of a function of the program with what each gets, as written."""
         target = what.target
-        if target is None or target.is_class or not any(call.last in _OF_FILES for call in target.calls):
+        if target is None or target.is_class:
             return ()
         first = 1 if target.parent is not None and target.parent.is_class and target.parameters[:1] in _ITSELF else 0
         given = dict(zip(target.parameters[first:], node.args, strict=False))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.evidence.training_code import Call, Change, Function, Guard
 
@@ -45,10 +46,23 @@ class Step:
         )
 
     @property
+    def first(self) -> Call | Change:
+        """What stands in the function that was asked about: the step itself, or the call that leads to it."""
+        return self.way[0] if self.way else self.item
+
+    @property
     def loops(self) -> tuple[int, ...]:
         """The loops of the function that was asked about that stand around it."""
-        first = self.way[0] if self.way else self.item
-        return first.loops if isinstance(first, Call) else ()
+        return self.first.loops if isinstance(self.first, Call) else ()
+
+    def as_given(self, value: Value) -> Value:
+        """What the calls on the way give for a value of the step that is a parameter of its function; else the value itself."""
+        for call, function in zip(reversed(self.way), reversed(self.through), strict=True):
+            given = next((text for name, text in call.given if name == value.text), "")
+            if not given or value.text in function.rebound:
+                break
+            value = Value(text=given)
+        return value
 
 
 def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
@@ -70,9 +84,20 @@ def _unfold(
         if len(found) >= MOST_STEPS:
             return
         found.append(Step(item, function, way, through))
-        inner = graph.functions.get(item.target) if isinstance(item, Call) and len(way) < DEEPEST else None
-        if inner is not None and isinstance(item, Call) and all(call.target != item.target for call in way):
+        if isinstance(item, Call) and is_unfolded(graph, found[-1]):
+            inner = graph.functions[item.target]
             _unfold(graph, inner, (*way, item), (*through, inner), found)
+
+
+def is_unfolded(graph: CallGraph, step: Step) -> bool:
+    """Whether the steps of the function that a step calls follow it."""
+    call = step.item
+    return (
+        isinstance(call, Call)
+        and call.target in graph.functions
+        and len(step.way) < DEEPEST
+        and all(way.target != call.target for way in step.way)
+    )
 
 
 def calls_in(steps: tuple[Step, ...]) -> Iterator[tuple[int, Step, Call]]:
