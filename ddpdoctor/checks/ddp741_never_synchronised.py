@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
@@ -109,8 +110,8 @@ def _off_for_good(function: Function, forward: Call, switch: Change) -> Finding:
         RULE,
         f"`{switch.key} = {switch.value.text}` {_stays(switch)} before the step in line {step.place.line}, which uses "
         "gradients of this rank alone",
-        forward.place,
         switch.place,
+        forward.place,
         remedy=f"set `{switch.key} = True` for the forward and backward of the last micro-batch",
     )
 
@@ -140,6 +141,7 @@ def _never(function: Function, forward: Call) -> Finding:
     return code_finding(
         RULE,
         f"every forward runs under `{context.text}`: the step in line {step.place.line} uses gradients of this rank alone",
+        replace(forward.place, line=context.line, column=1),
         forward.place,
         step.place,
         remedy=f"leave `{context.text}` for the last micro-batch: run its forward and backward outside of the block",

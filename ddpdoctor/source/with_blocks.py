@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Context
@@ -13,7 +13,11 @@ from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.guards import line_of, value_of
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.scopes import Block, Scope
+from ddpdoctor.source.settled_tests import settled
 from ddpdoctor.source.values import Values
+
+_OF_FABRIC = ".no_backward_sync"
+"""`fabric.no_backward_sync(model, enabled=...)`: what `no_sync` is of a wrapper."""
 
 
 @dataclass(eq=False)
@@ -24,13 +28,27 @@ class WithBlocks:
     """Tells what a `with` enters."""
     _made: dict[tuple[int, int], Context] = field(default_factory=dict)
     _around: dict[tuple[int, int], tuple[Context, ...]] = field(default_factory=dict)
+    _managers: dict[str, Scope] = field(default_factory=dict)
+    """The generators of the program with one `yield` that blocks enter, by their ids."""
 
     def around(self, block: Block, scope: Scope) -> tuple[Context, ...]:
         """The `with` blocks around a block, outermost first."""
         key = (id(block), id(self.values.context_in(scope)))
         if key not in self._around:
-            self._around[key] = tuple(self._of(at, scope) for at in block.chain() if at.form == "with")
+            entered = (self._entered(at, scope) for at in block.chain() if at.form == "with")
+            self._around[key] = tuple(context for each in entered for context in each)
         return self._around[key]
+
+    def _entered(self, block: Block, scope: Scope) -> tuple[Context, ...]:
+        """What a `with` block enters: of a context manager that the program has written, also the blocks around its `yield`."""
+        context = self._of(block, scope)
+        manager = self._managers.get(context.target)
+        if manager is None or not context.plain or scope is manager:
+            return (context,)
+        del self._managers[context.target]  # while it is looked at: managers may enter each other in a ring
+        inside = [replace(each, line=context.line) for each in self.around(manager.yielding[0], manager)]
+        self._managers[context.target] = manager
+        return context, *inside
 
     def _of(self, block: Block, scope: Scope) -> Context:
         key = (id(block), id(self.values.context_in(scope)))
@@ -49,13 +67,19 @@ class WithBlocks:
                 )
                 node = before[0].value if plain and before[0].value is not None else node
             name, receiver, target = "", Value(), ""
+            if isinstance(node, ast.IfExp) and (way := settled(node.test, scope)) is not None:
+                node = node.body if way else node.orelse
             if isinstance(node, ast.IfExp) and (_is_state(node.test) or _is_setting(node.test, scope)):
                 node = next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
             if isinstance(node, ast.Call):
                 what = meaning(self.values, node, at)
                 name = what.name
                 target = what.target.id if what.target is not None else ""
+                if what.target is not None and len(what.target.yielding) == 1:
+                    self._managers[target] = what.target
                 owner = node.func.value if isinstance(node.func, ast.Attribute) and name.startswith(".") else None
+                if name.endswith(_OF_FABRIC):
+                    name, plain, owner = ".no_sync", plain and _is_on(node), node.args[0] if node.args else None
                 receiver = value_of(self.values, owner, at) if owner is not None else Value()
             else:
                 plain = False
@@ -75,6 +99,12 @@ def _does_nothing(node: ast.expr) -> bool:
     """Whether a context is `nullcontext()` or one of the names that people use in its place."""
     name = dotted(node.func) if isinstance(node, ast.Call) else ""
     return name.rpartition(".")[2] in {"nullcontext", "suppress", "ExitStack"}
+
+
+def _is_on(node: ast.Call) -> bool:
+    """Whether nothing but `True` is given for `enabled`, by name or behind the module."""
+    given = [*node.args[1:], *(one.value for one in node.keywords if one.arg == "enabled")]
+    return all(isinstance(one, ast.Constant) and one.value is True for one in given)
 
 
 def _is_state(test: ast.expr) -> bool:

@@ -20,7 +20,7 @@ SICK = (
             )
         ),
         says="every forward runs under `ddp.no_sync()`: the step in line 51 uses gradients of this rank alone",
-        where=("train.py:49 main", "train.py:51 main"),
+        where=("train.py:48 main", "train.py:49 main", "train.py:51 main"),
     ),
     Sick(
         evidence=training(
