@@ -42,13 +42,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             for _, forward in forwards_of(graph, value)
         )
         if wrapped:
+            steps, at = chain_places(divided, backward.place), backward.place
+            inside = _is_division(value.text) or not divided.why or divided.why[0].line == at.line
             yield code_finding(
                 RULE,
                 f"`{value.text}` is divided by the world size before its backward, and DDP divides the gradients by it again",
-                backward.place,
-                *chain_places(divided, backward.place),
+                *((at, *steps) if inside else (*steps[:1], at, *steps[1:])),
                 because=divided,
             )
+
+
+def _is_division(text: str) -> bool:
+    return "/" in text or "*" in text
 
 
 def _given_back(graph: CallGraph) -> Iterator[Finding]:

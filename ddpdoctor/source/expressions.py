@@ -212,7 +212,8 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
     elif not isinstance(node.op, ast.Mult):  # `steps // world_size` is another number, which only depends on it
         yield from (replace(one, note="derived") for one in left + right if one.kind is Kind.WORLD_SIZE)
     if isinstance(node.op, ast.Mult):
-        yield from (replace(origin, note="multiplies") for origin in left + right if origin.kind is Kind.WORLD_SIZE)
+        sizes = (origin for origin in left + right if origin.kind is Kind.WORLD_SIZE)
+        yield from (one if one.note == "divides" else replace(one, note="multiplies") for one in sizes)
         if all(any(one.note == "argument" for one in side) for side in (left, right)):
             yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
     path = isinstance(node.op, ast.Div) and not any(one.kind in TAINTS for one in left + right)

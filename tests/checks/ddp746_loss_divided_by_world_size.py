@@ -12,7 +12,7 @@ SICK = (
             )
         ),
         says=("`loss` is divided by the world size before its backward, and DDP divides the gradients by it again"),
-        where=("train.py:50 main", "train.py:49 main"),
+        where=("train.py:49 main", "train.py:50 main"),
     ),
 )
 HEALTHY = (
