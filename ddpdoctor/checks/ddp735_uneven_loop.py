@@ -76,7 +76,9 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
 
 
 def _uneven(value: Value) -> Origin | None:
-    """The alternative of a list or number that is another on each rank."""
+    """The alternative of a list or number that is another on each rank; None where it may have been cut to one length."""
+    if any(one.note == "even" for one in value.origins):
+        return None
     return next((one for one in value.origins if one.note in {"part", "length"}), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -94,7 +95,19 @@ def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
     link = Link(text=f"{name} is given {values.text(given, site.caller)}", file=file, line=line)
     if (itself := _itself(values, given, at.scope)) is not None:
         return tuple(with_link([itself], link))
-    return tuple(with_link(values.of(given, at), link))
+    origins = values.of(given, at)
+    if site.spawned in _HANDS_OUT:
+        origins = tuple(_of_parent(one) for one in origins)
+    return tuple(with_link(origins, link))
+
+
+_HANDS_OUT = frozenset({"spawn", "start_processes"})
+"""Functions that give the same arguments to all processes that they start."""
+
+
+def _of_parent(origin: Origin) -> Origin:
+    """What all ranks get of a value that the process had which started them: its clock, its listing, its draw."""
+    return replace(origin, kind=Kind.SHARED) if origin.kind is Kind.LOCAL else origin
 
 
 def _itself(values: Values, given: ast.expr, scope: Scope) -> Origin | None:
