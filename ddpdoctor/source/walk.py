@@ -81,8 +81,7 @@ class _Statements:
             self.expressions.value(at.test)
             block = Block("if", node, outer, branch=branch)
             block.test = at.test
-            if any(isinstance(part, ast.Name | ast.Attribute) for part in _operands(at.test)):
-                self.at.scope.tests.append(block)
+            self.expressions.tested(block)
             blocks.append(block)
             self._picked(at, outer)
             self._inner(block, at.body)
@@ -253,14 +252,3 @@ def _tried(block: Block) -> int:
     while at is not None and at.form not in {"except", "for", "while"}:
         at = at.parent
     return at.since if at is not None and at.form == "except" else 0
-
-
-def _operands(test: ast.expr) -> Iterator[ast.expr]:
-    """What a test consists of between `and`, `or` and `not`."""
-    if isinstance(test, ast.BoolOp):
-        for part in test.values:
-            yield from _operands(part)
-    elif isinstance(test, ast.UnaryOp):
-        yield from _operands(test.operand)
-    else:
-        yield test

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ddpdoctor.source.call_effects import record_call
@@ -139,6 +139,16 @@ class Expressions:
         self._lambdas -= 1
         return True
 
+    def tested(self, block: Block) -> None:
+        """Keep a block whose test, or a part of it, is a mere name: a function that is not called is always true."""
+        if block.test is not None and any(isinstance(part, ast.Name | ast.Attribute) for part in _operands(block.test)):
+            self.at.scope.tests.append(block)
+
+    def _tested(self, node: ast.expr, test: ast.expr) -> None:
+        block = Block("if", node, self.at.block, order=self.at.order)
+        block.test = test
+        self.tested(block)
+
     def _guarded(self, form: str, node: ast.expr, test: ast.expr, branch: int, part: ast.expr) -> None:
         """A part of an expression that is reached where a test lets it be."""
         if isinstance(part, _LEAVES):
@@ -153,9 +163,15 @@ class Expressions:
 
     def _either(self, node: ast.IfExp) -> Iterable[ast.AST]:
         self.value(node.test)
+        self._tested(node, node.test)
         self._guarded("if", node, node.test, 0, node.body)
         self._guarded("else", node, node.test, 1, node.orelse)
         return ()
+
+    def _not(self, node: ast.UnaryOp) -> Iterable[ast.AST]:
+        if isinstance(node.op, ast.Not):
+            self._tested(node, node)
+        return (node.operand,)
 
     def _and_or(self, node: ast.BoolOp) -> Iterable[ast.AST]:
         self.value(node.values[0])
@@ -219,7 +235,7 @@ class Expressions:
         return ast.iter_child_nodes(node)
 
     _VISITS: ClassVar[Mapping[type[ast.AST], Callable[[Expressions, Any], Iterable[ast.AST]]]] = {
-        ast.IfExp: _either, ast.BoolOp: _and_or, ast.NamedExpr: _named,
+        ast.IfExp: _either, ast.UnaryOp: _not, ast.BoolOp: _and_or, ast.NamedExpr: _named,
         ast.ListComp: _comprehension, ast.SetComp: _comprehension,
         ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension,
         ast.Lambda: _unnamed_lambda, ast.Subscript: _part,
@@ -234,3 +250,14 @@ def _plain(function: ast.Call) -> ast.expr:
             if name.isidentifier() and dotted(owner):
                 return ast.copy_location(ast.Attribute(owner, name, ast.Load()), function)
     return function
+
+
+def _operands(test: ast.expr) -> Iterator[ast.expr]:
+    """What a test consists of between `and`, `or` and `not`."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _operands(part)
+    elif isinstance(test, ast.UnaryOp):
+        yield from _operands(test.operand)
+    else:
+        yield test
