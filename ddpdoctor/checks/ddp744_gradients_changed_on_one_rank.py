@@ -11,7 +11,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.evidence.code_values import Origin
-from ddpdoctor.evidence.training_code import Change, Function, Guard, Place
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -33,17 +33,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank)
         elif ranked is None and (found := _by_own_value(graph, function, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
+        elif ranked is None and call.does == "change-gradient":
+            yield from (_finding(short(call), call.place, guard, why) for _, guard, why in _on_some_ranks(graph, function))
     for function in graph.functions.values():
         changes = [change for change in function.changes if ".grad." in f"{change.key}."]
         for change in changes:
             if (guard := rank_guard(change.guards)) is not None:
                 yield _finding(f"`{change.key}` gets another value, which", change.place, guard, guard.by_rank)
-        if changes:
-            yield from _in_a_helper(graph, function, changes[0])
+        for way, guard, why in _on_some_ranks(graph, function) if changes else ():
+            yield _finding(f"{short(way)}, which sets `{changes[0].key}`,", way.place, guard, why)
 
 
-def _in_a_helper(graph: CallGraph, function: Function, change: Change) -> Iterator[Finding]:
-    """Calls of a function that changes gradients, on some ranks and between a backward and its step."""
+def _on_some_ranks(graph: CallGraph, function: Function) -> Iterator[tuple[Call, Guard, Origin | None]]:
+    """The calls of a function that changes gradients, on some ranks and between a backward and its step; the test, and why."""
     for caller, way in graph.callers.get(function.id, ()):
         backward, step = graph.once(("backward to step", caller.id), partial(_backward_to_step, caller))
         if not backward < way.order < step:
@@ -51,7 +53,7 @@ def _in_a_helper(graph: CallGraph, function: Function, change: Change) -> Iterat
         guard = rank_guard(way.guards)
         found = (guard, guard.by_rank) if guard is not None else _by_own_value(graph, caller, way.guards)
         if found is not None and (guard is None or not answered_elsewhere(graph, caller, way, guard)):
-            yield _finding(f"{short(way)}, which sets `{change.key}`,", way.place, *found)
+            yield way, *found
 
 
 def _backward_to_step(function: Function) -> tuple[float, float]:

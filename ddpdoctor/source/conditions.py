@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 
+_NUMBERS_OF_RANKS = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.CONSTANT})
 _MIRRORED: dict[type[ast.cmpop], ast.cmpop] = {
     ast.Eq: ast.Eq(), ast.NotEq: ast.NotEq(), ast.Is: ast.Is(), ast.IsNot: ast.IsNot(),
     ast.Lt: ast.Gt(), ast.Gt: ast.Lt(), ast.LtE: ast.GtE(), ast.GtE: ast.LtE(),
@@ -55,7 +56,8 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
     for origins in alternatives:
         for origin in origins:
             if origin.kind in RANK_KINDS and not same_for_all:
-                note = _which(operator, constants[-1]) if len(parts) == 2 else ""
+                one = constants[-1] or _of_world(operator, alternatives[-1])
+                note = _which(operator, one) if len(parts) == 2 else ""
                 if origin.note == "counted":  # those that count come to more than the others have
                     grown = origins is alternatives[0] and isinstance(operator, ast.Gt | ast.GtE)
                     note = "first" if grown else "uncertain"
@@ -122,6 +124,12 @@ def _constants(node: ast.expr) -> set[str] | None:
 def _only_constant(found: Origins) -> set[str] | None:
     """The literal that a name stands for, such as a parameter that only ever has its default; None where there are others."""
     return {found[0].text} if len(found) == 1 and found[0].kind is Kind.CONSTANT else None
+
+
+def _of_world(operator: ast.cmpop, found: Origins) -> set[str] | None:
+    """The number of one rank that a world size gives: `rank == world_size - 1`."""
+    sizes = bool(found) and all(one.kind in _NUMBERS_OF_RANKS for one in found)
+    return {one.text for one in found} if sizes and isinstance(operator, ast.Eq | ast.NotEq) else None
 
 
 def _which(operator: ast.cmpop, constant: set[str] | None) -> str:

@@ -44,7 +44,7 @@ _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
     r"|__getitem__|makedirs|mkdir|random_split|train_test_split|wget"
-    r"|\bsetattr\("
+    r"|\bsetattr\(|\.grad\b|\.item\(|BatchNorm|\bprint\(|tqdm|no_sync"
     r"|requires_grad|register_buffer|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
     re.MULTILINE,
 )
@@ -240,7 +240,7 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
     for source in sources:
         for scope in source.scopes:
             for call in scope.calls:
-                if call.last.endswith(("Loader", "Sampler", "Trainer")):
+                if call.last.endswith(("Loader", "Sampler", "Trainer", "DDP", "DataParallel")):
                     values.made[values.where(call.node, scope)] = (call, scope)
 
 
