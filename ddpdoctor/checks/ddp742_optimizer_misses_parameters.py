@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.unfolded import calls_in, unfolded
+from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Change, Function
 from ddpdoctor.messages.code_findings import code_finding
@@ -37,6 +37,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         yield from _after_wrapper(function)
         yield from _in_a_later_call(graph, function)
+        yield from _in_a_called_function(graph, function)
         yield from _after_optimizer(graph, function)
         yield from _sharded_later(graph, function)
         yield from _through_wrapper(graph, function)
@@ -120,6 +121,46 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
         if len(own) == 1 and _comes_after(graph, function, *own[0]):
             yield _finding(change, own[0][1], _what(change), "does not reduce")
             return
+
+
+def _in_a_called_function(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Layers that a method of the wrapped model adds, and parameters that a helper unfreezes, where they are called too late."""
+    wraps = [call for call in function.calls if call.does == "wrap-ddp"]
+    steps = [(step, step.item) for step in unfolded(graph, function) if step.way] if len(wraps) == 1 else []
+    changes = [(step, change) for step, change in steps if isinstance(change, Change)]
+    frozen = {change.place for step, change in changes if _sets(step, "False") and step.first.order < wraps[0].order}
+    later = [(step, change) for step, change in changes if step.first.order > wraps[0].order and _reaches_inside(step)]
+    again = any(_sets(step, "False") for step, _ in later)
+    for step, change in later:
+        if _sets(step, "True") and change.place in frozen and not again:
+            what, how = f"`{change.key} = True` unfreezes parameters", "leaves out"
+        elif change.key.startswith("self.") and change.value.may(Kind.MODEL) and ".module." in step.way[-1].text:
+            what, how = _what(change), "does not reduce"
+        else:
+            continue
+        yield code_finding(
+            RULE,
+            f"{what} in {step.way[-1].text}, after the wrapper was made in line {wraps[0].place.line}, which {how} the gradients "
+            "of what came later",
+            step.first.place,
+            change.place,
+            wraps[0].place,
+        )
+        return
+
+
+def _sets(step: Step, literal: str) -> bool:
+    """Whether a step sets `requires_grad` to this literal, which a call may give."""
+    change = step.item
+    if isinstance(change, Call) or not change.key.endswith(".requires_grad"):
+        return False
+    return step.as_given(change.value).text == literal
+
+
+def _reaches_inside(step: Step) -> bool:
+    """Whether a call on the way goes to the module inside of a wrapper, or is given a part of it: `model.module.backbone`."""
+    texts = [text for call in step.way for text in (call.text, *(given for _, given in call.given))]
+    return any(".module." in text for text in texts)
 
 
 def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
@@ -248,7 +289,9 @@ def _what(change: Change) -> str:
 def _wrapper_of(graph: CallGraph, change: Change) -> Call | None:
     """The wrapper through which a parameter was reached, where there is no other way."""
     owner = change.owner.only(Kind.OBJECT)
-    made = graph.made.get(owner.made) if owner is not None and owner.note == "parameters" else None
+    bare = change.owner.only(Kind.BARE)
+    reached = bare if bare is not None else owner if owner is not None and owner.note == "parameters" else None
+    made = graph.made.get(reached.made) if reached is not None else None
     return made[1] if made is not None and made[1].does == "wrap-ddp" else None
 
 

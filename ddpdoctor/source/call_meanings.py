@@ -310,7 +310,22 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
         return Meaning(f".{name}", None, "forward")
     if any(origin.kind is Kind.BARE for origin in receiver) and name in _TRAINED:
         return Meaning(f".{name}", None, "forward")
-    return None
+    inside = _method_inside(values, receiver, name)
+    return Meaning(name, inside) if inside is not None else None
+
+
+def _method_inside(values: Values, receiver: Origins, name: str) -> Scope | None:
+    """The method of the program's own model that `ddp.module.method()` calls."""
+    if names.METHODS.get(name, "split") != "split" or len(receiver) != 1 or receiver[0].kind is not Kind.BARE:
+        return None
+    made = values.maker(receiver[0].made)
+    if made is None or not made[0].node.args:
+        return None
+    wrap, scope, context = made
+    models = values.within(context, lambda: values.of(wrap.node.args[0], At(scope, wrap.order, wrap.block)))
+    classes = [class_named(values, one.note) for one in models if one.kind is Kind.MODEL]
+    only = classes[0] if len(classes) == 1 else None
+    return values.project.method(only, name) if only is not None else None
 
 
 def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -> Meaning:
