@@ -34,7 +34,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         elif ranked is None and (found := _by_own_value(graph, function, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
         elif ranked is None and call.does == "change-gradient":
-            yield from (_finding(short(call), call.place, guard, why) for _, guard, why in _on_some_ranks(graph, function))
+            yield from (
+                _finding(short(call), call.place, guard, why) for _, guard, why in _on_some_ranks(graph, function)
+            )
     for function in graph.functions.values():
         changes = [change for change in function.changes if ".grad." in f"{change.key}."]
         for change in changes:
