@@ -157,7 +157,7 @@ def _decorator_meets(graph: CallGraph, function: Function) -> bool:
 
 def _meets_inside(graph: CallGraph, function_id: str) -> bool:
     """Whether ranks may wait for each other in a function that is defined in another, however deep."""
-    inside = graph.defined_in(function_id)
+    inside = graph.defined_in.get(function_id, [])
     return any(_may_meet(graph, each.id, 3) or _meets_inside(graph, each.id) for each in inside)
 
 

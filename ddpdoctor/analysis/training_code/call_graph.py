@@ -317,18 +317,14 @@ class CallGraph:
     def _around(self, function: Function, depth: int) -> Reached | None:
         """The first such call of a decorator of the program: what it puts around the function is called in its place."""
         for decorator in function.decorators:
-            inside = self.defined_in(decorator)
+            inside = self.defined_in.get(decorator, [])
             for inner in inside if len(inside) == 1 else ():  # of several, not all are put around
                 if (found := next(self._certain(inner, depth - 1), None)) is not None:
                     return found
         return None
 
-    def defined_in(self, function_id: str) -> list[Function]:
-        """The functions that are defined in one."""
-        return self._inside.get(function_id, [])
-
     @cached_property
-    def _inside(self) -> dict[str, list[Function]]:
+    def defined_in(self) -> dict[str, list[Function]]:
         """By function, the functions that are defined in it."""
         found: dict[str, list[Function]] = {}
         for function in self.functions.values():
