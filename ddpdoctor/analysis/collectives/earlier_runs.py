@@ -8,6 +8,7 @@ from itertools import islice
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
+DEFAULT_GROUP = "default_pg"  # the description that torch gives it
 CLOCKS_SECONDS = 60.0  # by which the clocks of two hosts may differ
 MOST_ASKED = 64  # of the ranks of this run
 
@@ -15,7 +16,8 @@ MOST_ASKED = 64  # of the ranks of this run
 def without_earlier_runs(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     """The records without those of an earlier run, which a rank left that made no dump in this one.
 
-    They tell that a collective was completed that others of the group enqueued only after that dump was made.
+    They tell that a collective was completed that others of the group enqueued only after that dump was made, or are of a rank
+    that this run does not have.
     """
     ends = {entry.rank: entry.value.created_ns[-1] / 1e9 for entry in records if len(entry.value)}
     last = max(ends.values(), default=0.0)
@@ -24,13 +26,24 @@ def without_earlier_runs(records: PerRank[FlightRecord]) -> PerRank[FlightRecord
         return records
     others = [entry.value for entry in records if entry.rank in ends.keys() - older]
     transfers = {name for entry in records for name in _with_transfers(entry.value)}
+    of_this_run = [ranks for one in islice(others, MOST_ASKED) if (ranks := _all_ranks(one)) is not None]
     earlier = {
         entry.rank
         for entry in records
-        if entry.rank in older and _contradicts(entry.value, islice(others, MOST_ASKED), transfers)
+        if entry.rank in older
+        and (
+            (of_this_run and not any(entry.rank in ranks for ranks in of_this_run))
+            or _contradicts(entry.value, islice(others, MOST_ASKED), transfers)
+        )
     }
     kept = tuple(entry for entry in records if entry.rank not in earlier)
     return PerRank(kept, launched=records.launched) if earlier else records
+
+
+def _all_ranks(record: FlightRecord) -> frozenset[int] | None:
+    """The members of the default group, where the dump tells them."""
+    members = (group.ranks for group in record.groups if group.description == DEFAULT_GROUP)
+    return next((frozenset(ranks) for ranks in members if ranks is not None), None)
 
 
 def _contradicts(record: FlightRecord, others: Iterable[FlightRecord], transfers: set[str]) -> bool:

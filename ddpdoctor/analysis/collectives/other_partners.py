@@ -11,19 +11,19 @@ from typing import NamedTuple
 from ddpdoctor.analysis.collectives.call_sequences import users_stack
 from ddpdoctor.analysis.collectives.program_comparison import MOST_COMPARED, ProgramComparison
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.recorder import Call, ProcessGroup
 
 OPPOSITE = {"send": "recv", "recv": "send"}
 
 
 class Half(NamedTuple):
-    """One side of a transfer; its two ranks as places in the group."""
+    """One side of a transfer."""
 
     op: str
     """`send` or `recv`."""
-    source: int
-    """The place of the rank that sends."""
-    target: int
-    """The place of the rank that receives."""
+    distance: int
+    """How many places behind the rank its partner is, round in the circle of those among which it sends and receives; of a
+    partner outside of these, its rank and their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class TransferPartners:
                     return None
                 half = next(iter(instead), None)
                 stack = users_stack(record, record.stack[made[half] if half is not None else min(made.values())])
-                told = _told(rank, stack, half, next(iter(lacking)), group.ranks)
+                told = _told(rank, stack, half, next(iter(lacking)), self.programs.places.among(rank, group.name))
                 return replace(told, agreed=bool(with_its_part) and len(all_known) > 1)
         return None
 
@@ -96,7 +96,7 @@ class TransferPartners:
     def _issued(self, rank: int) -> Iterator[tuple[int, str, Half]]:
         record = self.programs.records[rank]
         kinds = {
-            number: (label, Half(call.op, call.source, call.target))
+            number: (label, Half(call.op, self._distance(rank, record.groups[call.group], call)))
             for number, call in enumerate(record.calls)
             if call.source is not None and call.target is not None and call.op in OPPOSITE
             if (label := self.programs.label(rank, record.groups[call.group].name)) is not None
@@ -105,13 +105,22 @@ class TransferPartners:
             if number in kinds:
                 yield entry, *kinds[number]
 
+    def _distance(self, rank: int, group: ProcessGroup, call: Call) -> int:
+        place = (call.target if call.op == "send" else call.source) or 0
+        partner = group.ranks[place] if group.ranks is not None and place < len(group.ranks) else place
+        circle = self.programs.places.among(rank, group.name)
+        if {rank, partner} <= {*circle}:
+            return (circle.index(partner) - circle.index(rank)) % len(circle)
+        return len(circle) + partner
+
 
 def _told(
-    rank: int, stack: Sequence[Frame], instead: Half | None, lacking: Half, members: tuple[int, ...] | None
+    rank: int, stack: Sequence[Frame], instead: Half | None, lacking: Half, circle: Sequence[int]
 ) -> OtherPartner:
     def partner(half: Half) -> int:
-        place = half.target if half.op == "send" else half.source
-        return members[place] if members is not None and place < len(members) else place
+        if half.distance < len(circle):
+            return circle[(circle.index(rank) + half.distance) % len(circle)]
+        return half.distance - len(circle)
 
     return OtherPartner(
         rank=rank,

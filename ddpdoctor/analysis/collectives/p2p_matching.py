@@ -168,7 +168,14 @@ def _at_the_end(
         within = [one for one in found if {one.rank, one.partner} in pairs]
         yield from islice(((one,) for one in within if one.partner in graph.ranks), 1)
     elif graph.reason is Reason.CYCLE and (deadlocks is None or not deadlocks.found):
-        within = [one for one in found if {one.rank, one.partner} <= {*graph.ranks} and _is_first(one, graph)]
+        lacking = {(rank, one.members) for one in graph.operations if one.group is None for rank in one.absent}
+        within = [
+            one
+            for one in found
+            if {one.rank, one.partner} <= {*graph.ranks}
+            and (one.partner, tuple(sorted((one.rank, one.partner)))) in lacking
+            and _is_first(one, graph)
+        ]
         yield from (_in_one_batch(root, within) for root in islice(_roots(within), 1))
 
 

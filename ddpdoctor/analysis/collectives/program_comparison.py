@@ -29,6 +29,7 @@ from ddpdoctor.analysis.collectives.rank_program import (
     latest_first,
 )
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.transfer_places import TransferPlaces
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 
@@ -93,13 +94,18 @@ class ProgramComparison:
 
     @cached_property
     def _pipelines(self) -> set[str]:
-        """The labels of groups in which ranks send and receive: the place in such a group is a rank's part."""
+        """The labels of groups in which ranks send and receive: the place among these is a rank's part."""
         return self._labels_with(point_to_point=True) | {
             self._labels(rank)[group.name]
             for rank, record in self.records.items()
             for group in record.groups
             if _counts_both(group)
         }
+
+    @cached_property
+    def places(self) -> TransferPlaces:
+        """Where each rank is among those that it sends to and receives from."""
+        return TransferPlaces(self.records, self._groups, self._labels)
 
     @cached_property
     def _with_collectives(self) -> set[str]:
@@ -206,15 +212,14 @@ class ProgramComparison:
 
     def at_its_place(self, rank: int, group: str) -> Iterator[int]:
         """The other ranks with this rank's place in groups with the part of this one, the nearest first."""
-        label, place = self.label(rank, group), self._place(rank, group)
-        return (other for other in self._nearest(rank) if (label, place) in self._places(other))
+        here = self.label(rank, group), self._place(rank, group)
+        return (other for other in self._nearest(rank) if here in self._places(other))
 
-    def _place(self, rank: int, group: str) -> tuple[int, int] | None:
-        """The size of a group, and where the rank is in it."""
-        members = self._groups(rank)[group].ranks or ()
-        return (len(members), members.index(rank)) if rank in members else None
+    def _place(self, rank: int, group: str) -> tuple[int, int | None]:
+        """Among how many ranks of a group the rank sends and receives, and where it is among these."""
+        return len(self.places.among(rank, group)), self.places.place(rank, group)
 
-    def _places(self, rank: int) -> set[tuple[str, tuple[int, int] | None]]:
+    def _places(self, rank: int) -> set[tuple[str | None, tuple[int, int | None]]]:
         return {(label, self._place(rank, group)) for group, label in self._labels(rank).items()}
 
     def first_deviation(self, rank: int) -> FirstDeviation | None:
@@ -450,7 +455,7 @@ class ProgramComparison:
         calls, labels = self._calls_in(rank, record), self._labels(rank)
         for name, group in self._groups(rank).items():
             label, members = labels[name], group.ranks or ()
-            place_in_group = members.index(rank) if label in self._pipelines and rank in members else None
+            place_in_group = self.places.place(rank, name) if label in self._pipelines else None
             part.add(("" if label.startswith(NAMED) else label, len(members), place_in_group))
         for group in record.groups:
             kind = self._counted(labels[group.name], group.last_enqueued, calls)

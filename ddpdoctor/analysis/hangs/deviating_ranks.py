@@ -197,7 +197,8 @@ class DeviatingRanks:
             by_them_alone = sum(awaited[rank] == 1 for rank in theirs.absent)
             by_others = len(awaited) - by_them_alone == len(few) and all(map(awaited.get, few))
             beside = by_others and all(waits[rank] == 1 for rank in few)
-            if beside and len(lacking) > 2 and 2 * len(few) < len(found.ranks):
+            for_more = len(few) < len(theirs.absent)
+            if beside and for_more and len(lacking) > 2 and 2 * len(few) < len(found.ranks):
                 left_out = tuple(one for one in lacking if one is not theirs)
                 return FinalWait(Reason.LEFT_OUT, tuple(sorted(few)), left_out)
         return None

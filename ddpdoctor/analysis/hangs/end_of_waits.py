@@ -66,6 +66,10 @@ def _together(finals: Iterable[FinalWait]) -> FinalWait:
     return FinalWait(Reason.STANDING, tuple(sorted(members)), tuple(operations))
 
 
+def _two_of(finals: Sequence[FinalWait]) -> str:
+    return " and ".join(one.operations[0].name for one in finals[:2])
+
+
 class _Graph:
     """Ranks and operations: a rank waits for its operations, an operation for the ranks that keep it from ending.
 
@@ -118,7 +122,7 @@ class _Graph:
         other. Of a rank that died, though, peers may have completed a last collective that others have not. What a healthy job
         shows at any moment decides last.
         """
-        gone = {*self._timeline.ranks} - self._timeline.call_index.records.keys()
+        gone = self._without_dump()
         found = stopped_ranks(self._timeline, self._outstanding, self._completed, self._stale, without_dump=gone)
         behind = sorted(found, key=lambda one: one.operation.created_ns)
         if behind:
@@ -192,6 +196,12 @@ class _Graph:
                 if all(one.group is not None or not one.without_dump for one in found.operations):
                     yield found
 
+    def _without_dump(self) -> set[int]:
+        """The ranks without a dump of this run; not those that are in no group, which an earlier run with more ranks left."""
+        known = [group for group in self._timeline.groups if group.group_sequences.members_known]
+        members = {rank for group in known for rank in group.members} if known else {*self._timeline.ranks}
+        return members - self._timeline.call_index.records.keys()
+
     def _is_awaited_without_dump(self) -> bool:
         """Whether ranks without a dump are all that some operation still lacks, and a rank has long waited in it.
 
@@ -212,7 +222,10 @@ class _Graph:
         """What these show: operations that all their members are in, or ranks that wait for each other."""
         first = min(finals, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         if first.reason is Reason.STANDING:
-            first = _together(one for one in finals if one.reason is Reason.STANDING)
+            standing = [one for one in finals if one.reason is Reason.STANDING]
+            first = _together(standing)
+            if self._outstanding.seconds is None and not set.intersection(*({*one.ranks} for one in standing)):
+                return _moved(f"calls that have no rank in common are under way at once, such as {_two_of(standing)}")
             return self._towards(self._deviating.left_out_before(first.operations) or first)
         found = self._deviating.of_cycle(first) if first.reason is Reason.CYCLE else first
         undecided = found.reason is Reason.CYCLE and not found.deviating
@@ -281,7 +294,7 @@ class _Graph:
             deviating=final.deviating,
             behind=behind,
             recorded_nothing=tuple(sorted(self._recorded_nothing)),
-            without_dump=tuple(sorted({*self._timeline.ranks} - self._timeline.call_index.records.keys())),
+            without_dump=tuple(sorted(self._without_dump())),
         )
 
 

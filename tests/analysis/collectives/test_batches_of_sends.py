@@ -114,3 +114,12 @@ def test_a_send_that_is_queued_behind_another_wait_is_not_what_a_circle_of_waits
     made = [waits(experts), waits(send), waits(send)], [waits(receive)], [waits(others)]
     findings = diagnose(flights(*(record(each, world=3, waited=500.0) for each in made))).findings
     assert not any(finding.code == "DDP313" for finding in findings)
+
+
+def test_a_receive_whose_send_is_posted_as_well_lacks_no_partner_in_a_circle_of_waits() -> None:
+    """Rank 1 waits in two receives of one that rank 0 sends, since its device has stopped; the short ring of rank 0 shows one."""
+    there, back = Did("send", peers=(0, 1)), Did("send", peers=(1, 0))
+    hub = [waits(replace(back, op="recv")), waits(there)]
+    stopped = [waits(replace(there, op="recv")), waits(back), waits(replace(there, op="recv"))]
+    each = [record(made, world=2, waited=500.0, lost=lost) for made, lost in ((hub, 30), (stopped, 0))]
+    assert not any(finding.ranks == (0,) for finding in diagnose(flights(*each)).findings)

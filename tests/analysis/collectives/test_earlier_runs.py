@@ -35,3 +35,14 @@ def test_clocks_of_hosts_may_differ() -> None:
     timeline = derived(job(9, 30), Timeline)
     assert timeline is not None
     assert timeline.of_earlier_runs == ()
+
+
+def test_a_dump_of_a_rank_that_this_run_does_not_have_is_of_an_earlier_one() -> None:
+    """The job was started again with three ranks: their default group has no rank 3, and what died is rank 2."""
+    others = [record([STEP, STEP, waits(STEP)], world=3, waited=600.0) for _ in range(2)]
+    evidence = flights(*others, None, earlier(record([STEP], world=4, waited=600.0), HOUR))
+    timeline = derived(evidence, Timeline)
+    assert timeline is not None
+    assert timeline.of_earlier_runs == (3,)
+    (finding,) = diagnose(evidence).findings
+    assert (finding.code, finding.ranks) == ("DDP408", (2,))

@@ -117,3 +117,13 @@ def test_the_first_rank_alone_may_be_saving_a_checkpoint_where_no_dump_tells_a_m
     if told is Reason.MOVED:
         (undecided,) = diagnose(evidence).undecided
         assert "rank 0 alone has something else to do, as when it saves a checkpoint" in undecided
+
+
+@pytest.mark.parametrize(("waited", "told"), [(None, Reason.MOVED), (600.0, Reason.STANDING)])
+def test_calls_under_way_in_two_places_are_no_two_faults_where_nothing_tells_a_moment(
+    waited: float | None, told: Reason
+) -> None:
+    made = [(STEP, waits(of_pair(STEP, pair))) for pair in PAIRS for _ in pair]
+    assert reason(paired(*made, waited=waited)) is told
+    alone = [*made[:2], *[(STEP, of_pair(STEP, PAIRS[1]), waits(STEP))] * 2]
+    assert reason(paired(*alone, waited=waited)) is Reason.STANDING

@@ -51,3 +51,13 @@ def test_as_many_on_both_sides_are_a_deadlock() -> None:
     ranks = [shard("left" if rank in SHARDS["left"] else "right") for rank in range(WORLD)]
     (finding,) = diagnose(flights(*(at_the_end if rank in few else ranks[rank] for rank in range(WORLD)))).findings
     assert finding.code == "DDP312"
+
+
+def test_many_that_wait_for_one_in_their_group_left_nothing_out_for_it() -> None:
+    """Ranks 0 to 2 wait for rank 3, which went on to a call of its pair with rank 2; all others wait for ranks 0 to 2."""
+    few = [active([waits(Did("all_gather", group="few", members=(0, 1, 2, 3)))])] * 3
+    one = active([waits(Did("all_reduce", group="pair", members=(2, 3))), waits(Did("barrier"))])
+    shared = Did("all_gather", group="shared", members=(2, 4, 5, 6, 7, 8, 9))
+    others = [active([waits(shared), waits(Did("barrier"))])] * (WORLD - 4)
+    findings = diagnose(flights(*few, one, *others)).findings
+    assert (0, 1, 2) not in {finding.ranks for finding in findings}
