@@ -247,6 +247,12 @@ def _finding(
     lines = {issued.place for issued in mismatch.issued.values() if issued.place is not None}
     exchanged = reordered(group, programs.timeline, mismatch.seq, (its[0], others[0][1][0])) if others else 0
     order = f": these ranks made the same {exchanged} calls in different orders" if exchanged else ""
+    if by_threads:
+        remedy: str | None = GROUP_OF_ITS_OWN
+    elif exchanged:
+        remedy = IN_ONE_ORDER
+    else:
+        remedy = OF_TWO_LINES if len(lines) > 1 else None
     return RULE.finding(
         f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, mismatch)}{order}",
         ranks=sides.minority,
@@ -255,13 +261,7 @@ def _finding(
             *unplaced(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
             *((FROM_TWO_THREADS,) if by_threads else ()),
         ],
-        remedy=GROUP_OF_ITS_OWN
-        if by_threads
-        else IN_ONE_ORDER
-        if exchanged
-        else OF_TWO_LINES
-        if len(lines) > 1
-        else None,
+        remedy=remedy,
         seq=mismatch.seq,
         group=group.name or "default",
         shapes={str(rank): of_shape(shape(issued.calls)) for rank, issued in sorted(mismatch.issued.items())},

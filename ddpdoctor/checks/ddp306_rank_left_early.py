@@ -189,6 +189,11 @@ def _by_desync(
         remedy = ALL_COME
     else:
         remedy = OF_A_DECISION if departure is None and _by_a_decision(desync, steps, code) else None
+    jumps: Iterable[Where] = ()
+    if departure is not None:
+        jumps = loop_departures.where(departure)
+    elif not bounded:
+        jumps = ways_out.of_desync(desync, code)
     return RULE.finding(
         early_ends.more(longer, counted=departure is not None)
         + early_ends.sentence(desync, steps)
@@ -198,13 +203,7 @@ def _by_desync(
             *(left_by or out_of_loops),
             *(_asked(code, desync.minority, desync.majority) if not errors else ()),
             *lengths,
-            *(
-                loop_departures.where(departure)
-                if departure is not None
-                else ()
-                if bounded
-                else ways_out.of_desync(desync, code)
-            ),
+            *jumps,
             *witnesses(desync.issued, everyone),
             *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
             *exception_context.where(errors),

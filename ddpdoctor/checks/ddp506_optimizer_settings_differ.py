@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SettingsAt, SettingsDiffer
@@ -47,15 +47,11 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
             RULE, found, message, tensors=found.names, cause=cause, note=NOTES[found.shown],
             numbers={"shown": WRITE if found.shown is SettingsAt.THE_WRITE else ""},
         )  # fmt: skip
-        by_rank = [
-            *(
-                _by_rank(found, code)
-                if found.shown is SettingsAt.THE_STEP
-                else _given_by_rank(found, code)
-                if found.shown is SettingsAt.GIVEN and code is not None
-                else ()
-            )
-        ]
+        by_rank: Iterable[Where] = ()
+        if found.shown is SettingsAt.THE_STEP:
+            by_rank = _by_rank(found, code)
+        elif found.shown is SettingsAt.GIVEN and code is not None:
+            by_rank = _given_by_rank(found, code)
         yield replace(shown, where=(*by_rank, *shown.where))
 
 

@@ -75,18 +75,16 @@ def look(job: RunningJob) -> Evidence:
     sources = (source_of(frames, owner), overwrites_of(frames, owner))
     before = _ended_before(job)
     ends = _ends(job, missing, before)
-    evidence = _looked_longer(
-        Evidence(
-            job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
-            ranks=(
-                *(found for found in facts if found.rank not in ends),
-                *(RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ends.items()),
-            ),
-            missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
-            about_job=True,
+    evidence = Evidence(
+        job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
+        ranks=(
+            *(found for found in facts if found.rank not in ends),
+            *(RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ends.items()),
         ),
-        job,
+        missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
+        about_job=True,
     )
+    evidence = _looked_longer(evidence, job)
     evidence = with_counted_loops(_with_counts(evidence, job, before_looks), job, counted_before)
     evidence = with_given_arguments(evidence, job, counted_before, owner)
     evidence = _with_calls_of_some(_with_turns(evidence, job), job)

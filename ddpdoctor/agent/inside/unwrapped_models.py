@@ -147,13 +147,11 @@ class UnwrappedLog:
             if len(self._found) >= MOST_MODELS:
                 return
             is_module = issubclass(type(value), nn.Module)  # isinstance would ask the object, which may be a proxy
-            each = (
-                [("", _module(value, own, shapes))]
-                if is_module
-                else [*_containers(value, owner, attribute, own, shapes)]
-                if owner is not None and type(value) in _CONTAINERS
-                else []
-            )
+            each: list[tuple[str, _Beside | None]] = []
+            if is_module:
+                each = [("", _module(value, own, shapes))]
+            elif owner is not None and type(value) in _CONTAINERS:
+                each = [*_containers(value, owner, attribute, own, shapes)]
             for place, found in each:
                 if found is None or found.identity in identities:
                     continue

@@ -123,8 +123,12 @@ def _ended(
     turns = few_wait and tested is None and made_before and _always_made(waiting, code)
     seq = min(issued.seq for issued in waiting.values())
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
+    if turns or (tested is None and not few_wait):
+        cause = Cause.LEFT
+    else:
+        cause = Cause.EXTRA if few_wait else Cause.MISSING
     return Desync(
-        cause=Cause.LEFT if turns else Cause.EXTRA if few_wait else Cause.LEFT if tested is None else Cause.MISSING,
+        cause=cause,
         group=group,
         seq=seq,
         minority=tuple(sorted(waiting if few_wait and not turns else short)),

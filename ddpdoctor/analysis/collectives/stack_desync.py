@@ -232,24 +232,21 @@ def _diverged(
         else one
         for rank, one in by_rank.items()
     }
-    mismatch = len(found.calls) == len(by_rank)
-    relation = (
-        Relation.BRANCHES
-        if mismatch
-        else Relation.CONDITIONAL
-        if minority[0] in found.calls
-        else Relation.UNCONDITIONAL
-    )
+    if len(found.calls) == len(by_rank):
+        relation, cause = Relation.BRANCHES, Cause.MISMATCH
+    elif minority[0] in found.calls:
+        relation, cause = Relation.CONDITIONAL, Cause.EXTRA
+    else:
+        relation, cause = Relation.UNCONDITIONAL, Cause.MISSING
     condition = found.conditions.get(minority[0]) or found.conditions.get(majority[0])
     comparison = Comparison(
         relation if condition is not None else Relation.ELSEWHERE, condition=condition, frame=found.frame
     )
-    cause = Cause.MISMATCH if mismatch else Cause.EXTRA if minority[0] in found.calls else Cause.MISSING
     return StackDesync(
         cause=cause,
         minority=tuple(called[rank] for rank in minority),
         majority=tuple(called[rank] for rank in majority),
-        tied=votes.tied and (mismatch or not comparison.decides),
+        tied=votes.tied and (cause is Cause.MISMATCH or not comparison.decides),
         comparison=comparison,
     )
 
