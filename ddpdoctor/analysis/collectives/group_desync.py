@@ -125,8 +125,10 @@ def _ended(
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
     if turns or (tested is None and not few_wait):
         cause = Cause.LEFT
+    elif few_wait:
+        cause = Cause.EXTRA
     else:
-        cause = Cause.EXTRA if few_wait else Cause.MISSING
+        cause = Cause.MISSING
     return Desync(
         cause=cause,
         group=group,
