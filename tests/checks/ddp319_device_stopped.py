@@ -9,11 +9,12 @@ from tests.flight_records import STEP, Did, flights, record, waits
 PAIR = Did("all_reduce", group="1", members=(0, 1))
 SENT, RECEIVED = Did("send", peers=(0, 1)), Did("recv", peers=(0, 1))
 FROM_ROOT = Did("broadcast", group="1", members=(0, 1))
+OF_THREE = Did("all_reduce", group="1", members=(0, 1, 2))
 
 
-def lost(completed: int) -> FlightRecord:
-    """A ring buffer that holds calls 8 and 9 of the pair, of which neither is through, and a table that tells how many are."""
-    held = record([waits(PAIR), waits(PAIR)], world=2, first=8, lost=14)
+def lost(completed: int, call: Did = PAIR) -> FlightRecord:
+    """A ring buffer that holds calls 8 and 9 of a group, of which neither is through, and a table that tells how many are."""
+    held = record([waits(call), waits(call)], world=len(call.members), first=8, lost=14)
     return replace(held, groups=(replace(held.groups[0], last_enqueued=9, last_completed=completed),))
 
 
@@ -40,8 +41,8 @@ SICK = (
         },
     ),
     Sick(
-        evidence=flights(lost(completed=2), lost(completed=5)),
-        says="rank 0 enqueued all_reduce #8 of group 1 and completed none after #2, while rank 1 completed #5: its device "
+        evidence=flights(lost(2, OF_THREE), lost(5, OF_THREE), lost(5, OF_THREE)),
+        says="rank 0 enqueued all_reduce #8 of group 1 and completed none after #2, while ranks 1-2 completed #5: its device "
         "stopped, or its watchdog thread did",
         ranks=(0,),
         where=("rank 0 /home/me/job/train.py:61 train_step",),
@@ -69,6 +70,8 @@ SICK = (
 )
 HEALTHY = (
     flights(lost(completed=5), lost(completed=5)),
+    # one of two may have called something else by the numbers that both have lost
+    flights(lost(completed=2), lost(completed=5)),
     flights(of_one_count((0, 1), (9, 12, 15)), of_one_count((1, 0), (18, 20, 22))),
     flights(record([STEP, waits(PAIR)], world=2, waited=0.3), record([STEP, PAIR], world=2, waited=0.3)),
     flights(
