@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind, Value
-from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -22,13 +22,13 @@ RULE = Rule(
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such loader."""
-    for _, loader in graph.calls("loader"):
+    for function, loader in graph.calls("loader"):
         shuffle = loader.argument("shuffle", 2)
         if shuffle is None or not loader.name.endswith("DataLoader"):
             continue
         for name, position in (("sampler", 3), ("batch_sampler", 4)):
             sampler = loader.argument(name, position)
-            if sampler is None or not _is_one(loader, sampler) or not _is_on_beside(shuffle, sampler):
+            if sampler is None or not _is_one(loader, sampler) or not _is_on_beside(graph, function, shuffle, sampler):
                 continue
             yield code_finding(
                 RULE,
@@ -46,6 +46,10 @@ def _is_one(loader: Call, sampler: Value) -> bool:
     return sampler.only(Kind.SAMPLER) is not None and not tested and all(text == "None" for text in literals)
 
 
-def _is_on_beside(shuffle: Value, sampler: Value) -> bool:
-    """Whether `shuffle` is on, or is so where there is a sampler: `shuffle=sampler is not None`."""
+def _is_on_beside(graph: CallGraph, function: Function, shuffle: Value, sampler: Value) -> bool:
+    """Whether `shuffle` is on, or is so where there is a sampler, or for one of the parts of the data that all get one."""
+    if " == " in shuffle.text and all(one.kind is Kind.CONSTANT for one in shuffle.origins):
+        made_here = all(graph.made[made][0].id == function.id for made in sampler.made if made in graph.made)
+        always = all(one.kind is Kind.SAMPLER for one in sampler.origins)
+        return made_here and always and any(one.text == "True" for one in shuffle.origins)
     return shuffle.constant == "True" or shuffle.text in {f"{sampler.text} is not None", f"bool({sampler.text})"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -38,6 +39,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _starts_a_rank(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether the function that the process runs initialises a process group."""
     target = call.argument("target", 1)
+    held = target.only(Kind.FUNCTION) if target is not None else None
+    if held is not None and (named := graph.functions.get(held.made)) is not None:
+        return _initialises(graph, named, 3)
     name = target.text.rpartition(".")[2] if target is not None else ""
     return any(
         each.entry and each.place.function == name and _initialises(graph, each, 3)

@@ -33,7 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         backends = {_backend(call) for call in inits}
         if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program):
             continue
-        if not all(guard.state for guard in inits[0].guards):
+        if not all(guard.state or "environ" in guard.test for guard in inits[0].guards):
             continue
         seen.add(inits[0].id)
         on_gpu = [

@@ -19,6 +19,8 @@ RULE = Rule(
     remedy="make the tensor on the rank's GPU: `torch.tensor(value, device=local_rank)`",
     leads_to=("DDP401",),
 )
+_FILLS_ITS_FIRST = ("all_gather", "all_gather_into_tensor")
+"""Collectives whose first argument is made for the results."""
 _DEFAULTS = {"set_default_device", "set_default_tensor_type"} | DOES_THE_DEVICE
 
 
@@ -29,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             "torch.distributed."
         ):
             continue
-        tensor = call.argument("tensor", 0)
+        tensor = call.argument("tensor", 1 if short(call) in _FILLS_ITS_FIRST else 0)
         if tensor is None or (origin := tensor.may(Kind.CPU_TENSOR)) is None:
             continue
         if (

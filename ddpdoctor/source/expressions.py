@@ -236,6 +236,9 @@ def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) ->
     if (test := _asked_in_turn(parts, at) or _asked_until_free(parts, at)) is not None:
         yield Origin(kind=Kind.LOCAL, text=values.text(test, at.scope), note="number")
     text = _with_constants(values, node, parts, at)
+    if found and "{" not in text:
+        yield Origin(kind=Kind.CONSTANT, text=text)
+        return
     tainted = any(origin.kind in TAINTS for origin in found)
     for origin in found:
         if origin.kind in TAINTS:

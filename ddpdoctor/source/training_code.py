@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ddpdoctor.analysis.training_code.program_files import files_together
-from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode
+from ddpdoctor.evidence.training_code import Module, Place, Remark, Setting, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.guards import value_of
-from ddpdoctor.source.index import OPTION_MAKERS, Index
+from ddpdoctor.source.index import Index
+from ddpdoctor.source.options import options_of
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.remarks import remarks_in
-from ddpdoctor.source.scopes import Block, RawCall, Scope
+from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.statement_lines import comments_of_python
 from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
@@ -257,7 +258,7 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
     return Module(
         file=source.file,
         functions=functions,
-        options=tuple(_options(source, maker)),
+        options=tuple(options_of(source, maker.values)),
         settings=tuple(_settings(source, maker)),
         reads=tuple(sorted(set(_QUOTED.findall(source.text)))),
         words=tuple(sorted(_words(source))),
@@ -326,38 +327,6 @@ def _is_fabric_alone(source: Source) -> bool:
     return "Fabric" in source.text and not any(
         word in source.text for word in ("LightningModule", "Trainer", "LightningCLI")
     )
-
-
-def _options(source: Source, maker: FunctionFacts) -> Iterator[Option]:
-    for scope in source.scopes:
-        for call in scope.calls:
-            node = call.node
-            if call.last in OPTION_MAKERS:
-                default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
-                for word in node.args:
-                    name = getattr(word, "value", None)
-                    if isinstance(name, str) and name.startswith("-"):
-                        at = At(scope, call.order, call.block)
-                        dest = name.lstrip("-").replace("-", "_")
-                        yield Option(
-                            place=_place(source, scope, call),
-                            name=name,
-                            default=value_of(maker.values, default, at),
-                            overwritten=_overwritten(maker.values, dest, source.file),
-                        )
-
-
-def _overwritten(values: Values, name: str, file: str) -> bool:
-    near = values.near.get(file, frozenset())
-    return any(
-        key[1] == name and any(scope.file in near for scope, _, _ in found)
-        for key, found in values.index.fields.items()
-    )
-
-
-def _place(source: Source, scope: Scope, call: RawCall) -> Place:
-    file, line = source.place(call.node.lineno)
-    return Place(file=file, line=line, column=call.node.col_offset + 1, function=scope.name)
 
 
 def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:

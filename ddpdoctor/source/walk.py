@@ -100,7 +100,7 @@ class _Statements:
         skips = isinstance(node.body[0], ast.Continue) and isinstance(test.ops[0], ast.NotEq)
         takes = isinstance(test.ops[0], ast.Eq) and not node.orelse and loop.body[-1] is node
         if isinstance(test.left.op, ast.Mod) and (skips or takes):
-            self.at.cut(test, numbered(loop.iter), (test,))
+            self.at.cut(test, numbered(loop.iter), (*test.comparators, test.left.right))
 
     def match_(self, node: ast.Match) -> None:
         self.expressions.value(node.subject)
