@@ -49,7 +49,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP407")
     if not found:
         return
-    ranks, words = unique_ranks(found), found[0].text
+    ranks, words = unique_ranks(found), found[0].text.replace("\n", "")  # a terminal may have broken the line
     tried, gpu = _TRIED.search(words), _GPU.search(words) or _OLD.search(words)
     asked = f" asking for {tried['size']}" if tried is not None else ""
     left = f": {gpu['free']} of {gpu['total']} was free on GPU {gpu['gpu']}" if gpu is not None else ""

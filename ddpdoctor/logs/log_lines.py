@@ -11,6 +11,7 @@ from pathlib import Path
 from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
 from ddpdoctor.logs.seen_prefixes import SeenPrefixes
 from ddpdoctor.logs.tracebacks import HEAD
+from ddpdoctor.logs.wrapped_lines import QUOTE
 
 PLAIN_CHARACTERS = 4000  # Python refuses to read a number of more digits than 4300
 LARGEST = "9" * 18
@@ -33,14 +34,11 @@ _RAY = re.compile(
 # `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `, `job/0 `: who collected the lines
 _LABEL = re.compile(
     r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?: \[std(?:out|err)\]|: ?| *\|)|[\w.-]{1,60}/\d+ )\s*"
-    r"(?=\[rank\d+\]:|\[default\d+\]:|Traceback \(most|  File \"|torch\.distributed\.\w+Error|\[[EWF] ?\d* |[EWI]\d{4} \d\d:)"
+    r"(?=\[rank\d+\]:|\[default\d+\]:|Traceback \(most|  File \"|torch\.distributed\.\w+Error|\[[EWF] ?\d* |[EWI]\d{4} \d\d:|"
+    r"\[\d{4}-\d\d-\d\d \d\d:)"
 )
 # `[pod/train-0/pytorch] ` of `kubectl logs --prefix`, `worker-1  | ` of docker compose; the time stands behind it
 _LABEL_OF_TIME = re.compile(r"^(?:\[\w+/[\w./-]{1,80}\]|[\w./-]{1,80} *\|) *(?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
-# of an answer in a forum or a mail; `> /job/train.py(47)train()` is what pdb prints, `>>> ` stands before code that was typed
-_QUOTE = re.compile(
-    r"^(?!> ?[^\s(]{1,300}\(\d+\)|>>> (?!Traceback \(|  |[\w.]{1,80}(?:Error|Exception)\b))(?:> ?){1,4}"
-)
 _JSON_KEYS = ("log", "message", "textPayload")  # of Docker and Fluent Bit, of CloudWatch and Elastic, of Google Cloud
 _JSON_ERRORS = frozenset(
     {"error", "exc_info", "exc_text", "exception", "stack_trace"}
@@ -48,11 +46,14 @@ _JSON_ERRORS = frozenset(
 _RANK = re.compile(r"^\[(?:rank|RANK |Rank )(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
 # what C++ writes may stand behind a progress bar's unfinished line
 _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
+# until torch 2.1, and of what C++ says when it aborts; the rank of another group than the default one is no rank of the job
 _RANK_OF_WATCHDOG = re.compile(
-    r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[(?:PG [^\]]{0,60})?Rank (\d+)\])"
-)  # until torch 2.1
+    r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[(?:PG [^\]]{0,60})?Rank (\d+)\])|"
+    r"(?=^ *what\(\): +\[(?:PG [^\]]{0,60}\(default_pg\) )?Rank (\d+)\])"
+)
 _TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )|(?<=\])(?=(?:slurmstepd|srun): )")
-_MPI = re.compile(r"^\[\d+,(\d+)\](?:<std(?:out|err)>)?: ?")
+# `[1,3]<stderr>: ` of mpirun, `[1,mpirank:3,algo-1]<stderr>:` of SageMaker
+_MPI = re.compile(r"^\[\d+,(?:mpirank:)?(\d+)(?:,[\w.-]{1,80})?\](?:<std(?:out|err)>)?: ?")
 # `[rank=3] || `, `4f2a90cc [rank=3] || `: of a platform that collects the containers of a job
 _RANK_OF_CONTAINER = re.compile(r"^(?:[0-9a-f]{6,64} )?\[rank=(\d{1,9})\] (?:\|\| )?")
 _SLURM = re.compile(r"^ *(\d+): ?")
@@ -126,7 +127,7 @@ def _lines(raw: RawLine, file: _File) -> Iterator[LogLine]:
 
 def _ranks_lines(text: str, raw: RawLine, file: _File) -> Iterator[LogLine]:
     """The line, or its parts where two ranks have written into one."""
-    text = _QUOTE.sub("", text)
+    text = QUOTE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.count("[rank") > 1 or "]s" in text:
@@ -180,14 +181,15 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
         rank = int(found["rank"]) if found["rank"] and rank is None else rank
         text, inner = _without_time(text, file.seen)
         stamp = inner or stamp
-    text = _STREAM.sub("", _without_label(text, file.seen), count=1)
+    text, prefix = file.seen.without_prefix(_STREAM.sub("", _without_label(text, file.seen), count=1))
+    stamp = stamp or prefix
     marked = _RANK.match(text) or _RANK_OF_CPP.search(text)
     if marked:
         rank, text = int(marked[1]), text[marked.end() :]
         if teed is not None:
             file.seen.learn_rank(teed, rank)
     elif rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
-        rank, text = int(found[1]), text[found.start() :]
+        rank, text = int(found[1] or found[2]), text[found.start() :]
     return LogLine(
         rank,
         text,
@@ -212,8 +214,9 @@ def _without_time(text: str, seen: SeenPrefixes) -> tuple[str, str]:
 def _without_label(text: str, seen: SeenPrefixes) -> str:
     """The line without what a collector put before it."""
     if found := _LABEL.match(text):
-        seen.learn_label(found[0])
-        return text[found.end() :]
+        rest = text[found.end() :]
+        seen.learn_label(found[0], rest)
+        return rest
     return seen.without_label(text)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from ddpdoctor.logs.tracebacks import HEAD
+
+LONGEST_PREFIX = 200  # characters
+MOST_UNKNOWN = 16  # of prefixes that only tracebacks have shown: each line is compared with all of them
 MOST_PREFIXES = 1 << 12  # of one file; a job has not more hosts and pods
 _LABEL = re.compile(
     r"^(?P<label>\[[\w./-]{1,80}\]|[\w./-]{1,80}(?: \[std(?:out|err)\]| *[:|])|[\w.-]{1,60}/\d{1,9} ) ?"
@@ -12,8 +16,11 @@ _LABEL = re.compile(
 _LOGGER = re.compile(
     r"^(?:ERROR|WARNING|INFO|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) (?P<place>\[?[\w./-]{1,80}:\d{1,9}\]) ?"
 )
-_OF_AN_ERROR = re.compile(r"(?:Error|Exception|Warning)[:|]?$")
+_OF_AN_ERROR = re.compile(r"(?:Error|Exception|Warning|[A-Z]{5,8})[:|]?$")
 _DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"(\d+)")
+_HEAD = re.compile(rf"(?:\[rank\d{{1,9}}\]: ?)?{re.escape(HEAD)}")
+_FRAME = re.compile(r"^(?:\[rank\d{1,9}\]: ?)?  File \"")
 
 
 @dataclass(slots=True)
@@ -25,10 +32,18 @@ class SeenPrefixes:
     ranks: dict[int, int | None] = field(default_factory=dict)
     """By the number of a tee's prefix the one rank that torch has shown behind it; None where it has shown several."""
 
-    def learn_label(self, prefix: str) -> None:
-        """A collector has put this before a line that only torch or Python writes. A word of an error is no label."""
+    prefixes: list[re.Pattern[str]] = field(default_factory=list)
+    """What nobody knows, and what stood before the head of a traceback and its first frame alike; its numbers may change."""
+    _before_head: re.Pattern[str] | None = None
+
+    def learn_label(self, prefix: str, line: str) -> None:
+        """A collector has put this before a line that only torch or Python writes. A word of an error is no label.
+
+        A word without a number is one where it stands before a frame of a traceback.
+        """
         label = prefix.strip()
-        if _DIGIT.search(label) and not _OF_AN_ERROR.search(label) and len(self.labels) < MOST_PREFIXES:
+        is_label = _DIGIT.search(label) or _FRAME.match(line)
+        if is_label and not _OF_AN_ERROR.search(label) and len(self.labels) < MOST_PREFIXES:
             self.labels.add(label)
 
     def learn_logger(self, prefix: str) -> None:
@@ -53,6 +68,25 @@ class SeenPrefixes:
             return text, ""
         return text[found.end() :], found["time"]
 
+    def without_prefix(self, text: str) -> tuple[str, str]:
+        """The line without a prefix that only a traceback of this log has shown, and this prefix."""
+        for prefix in self.prefixes:
+            if found := prefix.match(text):
+                return text[found.end() :], found[0]
+        head, before, self._before_head = _HEAD.search(text[: 2 * LONGEST_PREFIX]), self._before_head, None
+        if head is not None and text[: head.start()].strip() and head.start() <= LONGEST_PREFIX:
+            self._before_head = _with_any_numbers(text[: head.start()])
+        found = before.match(text) if before is not None else None
+        if before is None or found is None or not _FRAME.match(text[found.end() :]):
+            return text, ""
+        if len(self.prefixes) < MOST_UNKNOWN:
+            self.prefixes.append(before)
+        return text[found.end() :], found[0]
+
     def rank_of(self, number: int) -> int | None:
         """The rank that a tee's number stands for: the number itself where nothing shows another one."""
         return self.ranks.get(number, number)
+
+
+def _with_any_numbers(prefix: str) -> re.Pattern[str]:
+    return re.compile("".join(r"\d+" if part.isdecimal() else re.escape(part) for part in _NUMBER.split(prefix)))

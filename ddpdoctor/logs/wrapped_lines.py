@@ -22,8 +22,7 @@ USUAL_WIDTHS = {
     239,
     240,
 }  # of terminals; here one broken line is enough
-MIN_BROKEN = 2  # lines of exactly the width, where the width is another one
-MIN_BROKEN_BY_WORDS = 1
+MIN_BROKEN = 2  # full lines, where the width is another one, or where lines are broken between words
 SHARE = 0.8  # of the lines that begin like no line of a log: so many follow a full line where a terminal broke them
 MAX_PARTS = 60  # of one line
 MIN_HEADS = 4  # lines with the same first word
@@ -40,12 +39,19 @@ _BEGINS = re.compile(
     """,
     re.VERBOSE,
 )
+QUOTE = re.compile(r"^(?!> ?[^\s(]{1,300}\(\d+\)|>>> (?!Traceback \(|  |[\w.]{1,80}(?:Error|Exception)\b))(?:> ?){1,4}")
+"""The marks before an answer in a forum or a mail; not `> /job/train.py(47)train()` of pdb, nor `>>> ` before code."""
 _RULER = re.compile(r"^(\W)\1*$")
 _NUMBER = re.compile(r"\d+")
 
 
 def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Each whole line with the index of its first part; the lines themselves where nothing broke them."""
+    """Each whole line with the index of its first part; the lines themselves where nothing broke them.
+
+    Where most of them are quoted, without the marks of the quotation.
+    """
+    if sum(map(bool, map(QUOTE.match, lines))) > SHARE * sum(map(bool, lines)):
+        lines = [QUOTE.sub("", line) for line in lines]
     width, head = max(map(len, lines), default=0), _head(lines)
     glue = _glue(lines, width, head) if width >= MIN_WIDTH else None
     index = 0
@@ -74,7 +80,7 @@ def _glue(lines: Sequence[str], width: int, head: str) -> str | None:
     if broken >= (1 if width in USUAL_WIDTHS else MIN_BROKEN) and broken >= SHARE * len(pairs):
         return ""
     by_words = sum(_is_full(line, after, width, " ") for line, after in pairs)
-    return " " if by_words >= MIN_BROKEN_BY_WORDS and by_words >= SHARE * len(pairs) else None
+    return " " if by_words >= MIN_BROKEN and by_words >= SHARE * len(pairs) else None
 
 
 def _is_full(line: str, after: str, width: int, glue: str) -> bool:

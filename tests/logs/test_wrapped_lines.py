@@ -43,6 +43,11 @@ def test_the_word_that_a_launcher_writes_before_each_line_begins_one() -> None:
     assert [line for _, line in unwrapped(lines)] == prefixed
 
 
+def test_lines_that_were_broken_and_then_quoted_are_put_together() -> None:
+    lines = [f"> {part}" for part in broken(LOG, 80)]
+    assert [line for _, line in unwrapped(lines)] == LOG.splitlines()
+
+
 def test_each_line_keeps_the_number_of_its_first_part() -> None:
     assert [index for index, _ in unwrapped(broken(LOG, 80))] == [0, 1, 3, 4, 6]
 
@@ -57,9 +62,14 @@ def test_each_line_keeps_the_number_of_its_first_part() -> None:
         ],
         ["=" * 80, "train.py FAILED", "-" * 80, "Failures:", "  <NO_OTHER_FAILURES>"],
         ["epoch 1 done", "", "saving the model", "done"],
+        [
+            "step 10 loss 2.1 lr 1.0e-4 tokens per second 10240 grad norm 0.91 memory 61.2 GB on gpu 0",
+            "Validation follows",
+            "ok",
+        ],
         [],
     ],
-    ids=["whole", "same length", "rulers", "short", "empty"],
+    ids=["whole", "same length", "rulers", "short", "one long line", "empty"],
 )
 def test_what_nobody_broke_is_left_alone(lines: list[str]) -> None:
     assert [line for _, line in unwrapped(lines)] == lines

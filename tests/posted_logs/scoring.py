@@ -123,5 +123,5 @@ def _grade(truth: Truth, headlines: Sequence[Finding], code: int) -> tuple[Grade
 
 
 def _lacking(truth: Truth, finding: Finding) -> Iterator[str]:
-    text = " ".join([finding.message, *(where.file for where in finding.where)])
+    text = " ".join([finding.message, *(f"{where.file}:{where.line}" for where in finding.where)])
     return (pattern for pattern in truth.must_contain if not re.search(pattern, text))
