@@ -82,6 +82,11 @@ _CLEAN_END = re.compile(
     r"exits successfully|[Tt]raining (?:is )?(?:complete|completed|finished|done)|max_(?:epochs|steps)=\d+.? reached|"
     r"Init COMPLETE|[Ff]inished training|Saving (?:final|model)|\bdone\b",
 )
+_END_OF_THE_TRAINING = re.compile(
+    r"exits successfully|[Tt]raining (?:is )?(?:complete|completed|finished|done)\b|max_(?:epochs|steps)=\d+.? reached|"
+    r"[Ff]inished training|done training"
+)
+_WARNING_OF_CPP = re.compile(r"^\[W\d{0,4} ")
 _NUMBER = re.compile(r"\d+(?:[.,:e+-]*\d+)*")
 _OF_CPP = re.compile(
     r"\[?[EWIF] ?(?P<month>\d{1,2})(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:\.\d{1,6})?)"
@@ -109,6 +114,16 @@ def shows_work(text: str) -> bool:
 def shows_health(text: str) -> bool:
     """Whether this line shows a job at work or at a clean end."""
     return _CLEAN_END.search(text) is not None or (any(map(str.isdigit, text)) and shows_work(text))
+
+
+def ends_the_training(text: str) -> bool:
+    """Whether this line shows that the training has come to its end."""
+    return _END_OF_THE_TRAINING.search(text) is not None
+
+
+def warns(text: str) -> bool:
+    """Whether torch's C++ code only warns with this line."""
+    return _WARNING_OF_CPP.match(text) is not None
 
 
 def is_of_a_job(text: str) -> bool:

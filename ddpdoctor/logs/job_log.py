@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.logs import launchers
 from ddpdoctor.logs.attempts import AttemptEnd, Attempts, failed_launcher
 from ddpdoctor.logs.failure_signs import (
+    ends_the_training,
     explains_a_failure,
     form_of,
     is_of_a_job,
@@ -29,6 +31,7 @@ from ddpdoctor.logs.rank_ends import complete, is_passed_on, rank_exits
 MAX_SAID = 60
 MAX_LINE_CHARACTERS = 1000  # the comparison of two collectives by TORCH_DISTRIBUTED_DEBUG=DETAIL has up to 900
 MAX_FAILURE_LINES = 400
+SENT_BY_LAUNCHERS = {-signal.SIGTERM, -signal.SIGKILL}
 MAX_PER_FORM = 3
 LINES_OF_A_START = 100  # between the first and the last announcement of a rank at one start
 MAX_RANKS_IN_RANGES = 1 << 16  # of all lines like `srun: error: node7: tasks 0-99999: Killed`, each rank once
@@ -122,6 +125,8 @@ def _take(log: LogContents, line: LogLine) -> None:
     if who.tracebacks.errors[before:] or (in_traceback and who.first_error is None):
         who.first_error = log.lines if who.first_error is None else who.first_error
     log.at_work = log.at_work or (not sign and shows_health(text))
+    if not sign and ends_the_training(text):
+        log.signs_before_end = len(log.failure_lines)
     if sign:
         who.first_error = log.lines if who.first_error is None else who.first_error
         who.after.clear()
@@ -166,7 +171,11 @@ def _of_launcher(log: LogContents, text: str) -> bool:
         log.mpi_rank = None
     if log.table.take(text):
         log.launcher = "torchrun"
-        log.of(None).tracebacks.close()
+        nobody = log.of(None).tracebacks
+        nobody.close()
+        for row in log.table.rows[log.rows_counted :]:
+            row.errors_before = len(nobody.errors)
+        log.rows_counted = len(log.table.rows)
         return True
     if _LAUNCHERS_LINE.search(text) and not text.startswith(" "):
         log.launcher = "torchrun"
@@ -199,6 +208,8 @@ def _take_event(log: LogContents, event: launchers.Event, text: str) -> None:
             log.local.append(event)
         case launchers.SomebodyEnded(code=code, launcher=launcher):
             log.launcher = log.launcher or launcher
+            if launcher is None and code in SENT_BY_LAUNCHERS and (log.closing or log.local):
+                return  # a shell's `Killed`, after the launcher began to end all processes
             if all(code != end.exit_code for end in log.ends):
                 log.ends.append(RankExit(exit_code=code))
         case launchers.RankEnded(rank=rank, code=code, launcher=launcher, pid=pid):

@@ -96,6 +96,8 @@ class LogContents:
     """By rank, what the log shows of it."""
     table: TorchrunTable = field(default_factory=TorchrunTable)
     """torchrun's table of failures."""
+    rows_counted: int = 0
+    """Of how many rows of it `errors_before` is known."""
     closing: set[int] = field(default_factory=set)
     """The processes that the launcher ended."""
     oom_pids: set[int] = field(default_factory=set)
@@ -136,6 +138,8 @@ class LogContents:
     """Whether a line is of a job."""
     at_work: bool = False
     """Whether a line shows the job at work or at a clean end."""
+    signs_before_end: int | None = None
+    """How many lines of failures stand before the line that shows the end of the training; None where none does."""
     lines: int = 0
     """The number of the last line that was read, among all."""
     attempt_ends: list[AttemptEnd] = field(default_factory=list)

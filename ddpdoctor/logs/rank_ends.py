@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ddpdoctor.analysis.crashes.error_patterns import secondary_error
 from ddpdoctor.evidence.frames import is_launchers
 from ddpdoctor.evidence.ranks import RankError, RankExit
-from ddpdoctor.logs.failure_signs import form_of
+from ddpdoctor.logs.failure_signs import form_of, warns
 from ddpdoctor.logs.log_contents import LogContents, RankLines
 
 MAX_RANKS_OF_A_NODE = 1024
@@ -33,7 +35,10 @@ def complete(log: LogContents) -> list[RankError]:
     _give_local_ranks_their_ends(log)
     _absent_from_the_table(log)
     _end_those_that_crashed(log)
-    handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
+    handled: list[RankError] = []
+    if not _shows_an_end(log):
+        _take_out_warnings_after_the_end(log)
+        handled = [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
     _give_to_the_ranks_that_aborted(log)
     return handled
@@ -117,6 +122,20 @@ def _shows_an_end(log: LogContents) -> bool:
     return ended or bool(log.closing or log.ended_by or log.oom_line or log.ends)
 
 
+def _take_out_warnings_after_the_end(log: LogContents) -> None:
+    """After the end of a training, ranks that still run warn that the store of the first rank is gone: nothing failed."""
+    if log.signs_before_end is None:
+        return
+    after = log.failure_lines[log.signs_before_end :]
+    if not all(warns(line.text) and secondary_error(line.text) for line in after):
+        return
+    texts = {line.text for line in after}
+    del log.failure_lines[log.signs_before_end :]
+    for rank in log.ranks.values():
+        rank.said = [text for text in rank.said if text not in texts]
+        rank.tail = deque((text for text in rank.tail if text not in texts), maxlen=rank.tail.maxlen)
+
+
 def _take_out_what_was_survived(log: LogContents) -> Iterator[RankError]:
     """Exceptions, and lines that show a failure, after which the same rank went on as before: somebody caught them."""
     for number, rank in log.ranks.items():
@@ -129,22 +148,39 @@ def _take_out_what_was_survived(log: LogContents) -> Iterator[RankError]:
 
 
 def _give_to_the_ranks_that_failed(log: LogContents) -> None:
-    """Exceptions without a rank belong to the ranks that failed without one, where there are as many and all are alike."""
-    nobody = log.ranks.get(None, RankLines())
-    own = [error for error in nobody.tracebacks.errors if not is_passed_on(error)]
+    """Exceptions without a rank belong to the ranks that failed without one, where there are as many and all are alike.
+
+    Of several tables, as of the logs of several nodes one after the other, each has those that stand before it.
+    """
+    nobody = log.of(None)
+    listed = {row.pid for row in log.table.rows}
+    if any(end.pid not in listed for end in log.local):
+        return  # this line is of the first rank that torchrun looked at, and the exception may be another one's
     silent = [
         number
         for number, rank in log.numbered().items()
         if (rank.code or 0) > 0 and not rank.tracebacks.errors and rank.pid not in log.closing
     ]
-    listed = {row.pid for row in log.table.rows}
-    if any(end.pid not in listed for end in log.local):
-        return  # this line is of the first rank that torchrun looked at, and the exception may be another one's
-    if len(own) == len(silent) and len({(error.type, error.stack) for error in own}) == 1:
-        nobody.tracebacks.errors.clear()
-        for rank, error in zip(map(log.of, silent), own, strict=True):
-            rank.tracebacks.errors.append(error)
-            rank.first_error = nobody.first_error
+    errors, begin = nobody.tracebacks.errors, 0
+    tables = {row.rank: row.errors_before for row in log.table.rows}
+    ends = sorted({*tables.values()}) if len({row.host for row in log.table.rows}) > 1 else []
+    left: list[RankError] = []
+    for end in ends:
+        left += _given(log, errors[begin:end], [number for number in silent if tables.get(number) == end])
+        begin = end
+    silent = [number for number in silent if not log.of(number).tracebacks.errors]
+    nobody.tracebacks.errors = _given(log, [*left, *errors[begin:]], silent)
+
+
+def _given(log: LogContents, errors: list[RankError], silent: Sequence[int]) -> list[RankError]:
+    """Give these exceptions to these ranks, where there are as many of both and all are alike; else they are left over."""
+    own = [error for error in errors if not is_passed_on(error)]
+    if not own or len(own) != len(silent) or len({(error.type, error.stack) for error in own}) != 1:
+        return errors
+    for rank, error in zip(map(log.of, silent), own, strict=True):
+        rank.tracebacks.errors.append(error)
+        rank.first_error = log.of(None).first_error
+    return []
 
 
 def _give_to_the_ranks_that_aborted(log: LogContents) -> None:

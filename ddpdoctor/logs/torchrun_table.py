@@ -30,6 +30,8 @@ class Row:
     """Its process id on its host; None where the row has none."""
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
     """What its error file holds."""
+    errors_before: int = 0
+    """How many exceptions without a rank stand before its table."""
 
 
 @dataclass(slots=True)

@@ -61,8 +61,28 @@ class _Open:
     """The exception before it in the chain."""
     boxed: bool = False
     """Whether it stands in a box that rich draws."""
+    heads: int = 1
+    """How many heads stand one after the other: so many ranks write alike lines in turn."""
+    frame_lines: int = 0
+    """How many lines of frames have come, of all these ranks."""
     code_follows: bool = False
     """Whether the last line was a frame at the left edge, as in posts that lost their indentation: its code is next."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing but its head has come so far."""
+        return self.headed and not self.frame_lines and self.type is None
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks wrote it: as many as wrote a head, where all wrote the same frames."""
+        return self.heads if self.frames and self.frame_lines == self.heads * len(self.frames) else 1
+
+    def add(self, frame: Frame) -> None:
+        """Take one line of a frame; the same one of another rank is no frame more."""
+        self.frame_lines += 1
+        if len(self.frames) < MAX_FRAMES and not (self.heads > 1 and self.frames and self.frames[-1] == frame):
+            self.frames.append(frame)
 
 
 @dataclass(slots=True)
@@ -101,6 +121,9 @@ class Tracebacks:
             self._outer, self._open = self._open, _Open(ignored=self._open.ignored, marked=marked)
             return True
         if HEAD in text and (bare.endswith((HEAD, HEAD + ":")) or "╭" in text):
+            if self._open is not None and self._open.is_bare and bare == HEAD + ":":
+                self._open.heads += 1
+                return True
             return self._begin(marked=marked, boxed="╭" in text)
         if _PASSED_ON_BY_RAY.match(bare):
             return self._begin(marked=marked)
@@ -128,8 +151,7 @@ class Tracebacks:
             current, error = outer, _finished(outer)
         if error is not None:
             kept = self.errors if current.type is not None else self.cut
-            if len(kept) < MAX_ERRORS:
-                kept.append(error)
+            kept += [error] * min(current.ranks, MAX_ERRORS - len(kept))
 
     def _keep_what_nothing_followed(self) -> None:
         """The exception before `During handling of ...`, where the log ends before the next one."""
@@ -193,9 +215,7 @@ class Tracebacks:
             return True
         if found:
             current.code_follows = text.startswith("File ")
-            if len(current.frames) < MAX_FRAMES:
-                frame = Frame(file=found["file"], line=int(found["line"]), function=found["function"] or "<module>")
-                current.frames.append(frame)
+            current.add(Frame(file=found["file"], line=int(found["line"]), function=found["function"] or "<module>"))
             return True
         if _CUT_FRAME.match(text) and len(text) > 60:
             self._half = text
@@ -219,9 +239,12 @@ def _finished(read: _Open) -> RankError | None:
         return None
     while len(read.message) > 1 and not read.message[-1].strip():
         read.message.pop()
+    message = "\n".join(read.message).strip()
     return RankError(
         type=read.type or "an exception that the log does not name",
-        message="\n".join(read.message).strip(),
+        message=message.removeprefix(read.type or "")
+        if read.ranks > 1
+        else message,  # the other rank's line within this one
         stack=tuple(reversed(read.frames)),
         cause=read.cause,
     )
