@@ -26,6 +26,7 @@ RULE = Rule(
         "DDP408",
         "DDP415",
         "DDP418",
+        "DDP423",
     ),
     background=True,
     errors=(

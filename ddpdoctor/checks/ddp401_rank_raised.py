@@ -67,6 +67,10 @@ _REMEDIES = {
         "keep less in memory at this line, or ask for more: the rank reached its limit (`ulimit -v`, the cgroup's memory.max), "
         "or the host has no memory left"
     ),
+    r"lib(?:torch|c10)\w*\.so\S*: undefined symbol: nccl": (
+        "another NCCL than that of this torch was loaded, an older one: look at LD_LIBRARY_PATH and LD_PRELOAD, and at "
+        "`pip list | grep nccl`; `pip install --force-reinstall torch` brings the right one"
+    ),
     r"[Aa]ddress already in use|EADDRINUSE": (
         "another program holds the port, often an earlier run of this job: `ddpdoctor port NUMBER` says which, and what is free"
     ),

@@ -1,12 +1,13 @@
-"""The job asked for a backend that this build of torch does not have."""
+"""The job asked for a backend that this build of torch does not have: of collectives, or of the store."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
+from ddpdoctor.messages.known_errors import known_errors
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP413",
@@ -18,26 +19,19 @@ RULE = Rule(
     explains=("DDP318", "DDP401", "DDP408"),
     errors=(
         ErrorPattern(
-            regex=r"Distributed package doesn't have (?:\w+) built in",
+            regex=r"Distributed package doesn't have (?P<backend>\w+) built in",
+            sentence="torch was built without {backend}, which the job asked for{on}",
+        ),
+        ErrorPattern(
+            regex=r"use_libuv was requested but PyTorch was buil[dt] without (?P<backend>libuv) support",
+            sentence="torch was built without {backend}, with which the store of the rendezvous was asked to work{on}",
+            remedy="set USE_LIBUV=0 in the environment of the launcher, as builds of torch for Windows need it",
         ),
     ),
 )
 
-_BACKEND = re.compile(r"doesn't have (?P<backend>\w+) built in")
-
 
 def check(failures: Failures) -> Iterator[Finding]:
     """The backend, and the ranks that asked for it."""
-    found = failures.of("DDP413")
-    if not found:
-        return
-    named = _BACKEND.search(found[0].text)
-    backend = named["backend"] if named is not None else "the backend"
-    ranks = unique_ranks(found)
-    who = f" on {group_ranks(ranks)}" if ranks else ""
-    yield RULE.finding(
-        f"torch was built without {backend}, which the job asked for{who}",
-        ranks=ranks,
-        where=[where for failure in found[:1] for where in failure.where()],
-        backend=backend,
-    )
+    for finding in known_errors(RULE, failures):
+        yield replace(finding, where=finding.where[:1])

@@ -21,6 +21,16 @@ RULE = Rule(
     explains=("DDP408",),
     errors=(
         ErrorPattern(
+            regex=r"The actor died unexpectedly[^\n]{0,80}(?:\n[^\n]{0,200}){1,4}?\n\s{0,8}pid: (?P<pid>\d{1,9})"
+            r"(?:\n[^\n]{0,200}){0,3}?\n\s{0,8}ip: (?P<ip>[\w.:]{1,60})",
+            sentence="a Ray actor (pid {pid} on {ip}) died, and Ray does not know why",
+        ),
+        ErrorPattern(
+            regex=r"A worker died or was killed while executing[^\n]{0,600}Worker IP address: (?P<ip>[\w.:]{1,60}) [^\n]{0,80}"
+            r"Worker PID: (?P<pid>\d{1,9})",
+            sentence="a Ray worker (pid {pid} on {ip}) died, and Ray does not know why",
+        ),
+        ErrorPattern(
             regex=r"ActorDiedError|RayActorError|ActorUnavailableError|The actor (?:died|is dead)|worker process has died",
             sentence="a Ray actor died, and Ray does not know why",
         ),

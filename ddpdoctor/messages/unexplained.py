@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER
+from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
@@ -107,4 +107,10 @@ def lost_peers(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
     elif failures.log is not None and (
         secondary := [failure for failure in failures.all if failure.secondary_error in OF_A_PEER]
     ):
-        yield f"{who(secondary)} failed because of a peer whose own error is not in the log: give the logs of all ranks"
+        if all(failure.secondary_error is SecondaryError.PEER_GONE for failure in secondary):
+            yield (
+                f"{who(secondary)} lost a peer, or the network to it, and no error of the peer is in the log: "
+                "give the logs of all ranks"
+            )
+        else:
+            yield f"{who(secondary)} failed because of a peer whose own error is not in the log: give the logs of all ranks"

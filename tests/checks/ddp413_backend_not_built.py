@@ -5,6 +5,7 @@ from tests.checks import Sick
 from tests.rank_ends import FINE, ended, logged, raised
 
 WORDS = "Distributed package doesn't have NCCL built in"
+LIBUV = "use_libuv was requested but PyTorch was build without libuv support"
 
 SICK = (
     Sick(
@@ -18,6 +19,11 @@ SICK = (
         evidence=logged(RankError(type="RuntimeError", message=WORDS)),
         says="torch was built without NCCL, which the job asked for",
         measured={"backend": "NCCL"},
+    ),
+    Sick(
+        evidence=logged(RankError(type="RuntimeError", message=LIBUV)),
+        says="torch was built without libuv, with which the store of the rendezvous was asked to work",
+        measured={"backend": "libuv"},
     ),
 )
 HEALTHY = (ended(FINE, FINE),)

@@ -359,7 +359,10 @@ def test_a_rank_that_lost_a_peer_is_not_all_that_is_to_know(tmp_path: Path) -> N
     report = diagnose(gather([log]))
     assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
     lost, first = report.undecided
-    assert lost == "rank 0 failed because of a peer whose own error is not in the log: give the logs of all ranks"
+    assert (
+        lost
+        == "rank 0 lost a peer, or the network to it, and no error of the peer is in the log: give the logs of all ranks"
+    )
     assert first.endswith(f"its first line, of rank 0 (line 2): {error[:200]}")
 
 

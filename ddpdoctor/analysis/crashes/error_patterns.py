@@ -44,7 +44,7 @@ _ECHOES = (
     (
         SecondaryError.TIMED_OUT,
         re.compile(
-            r"Timed out waiting \d+ms for (?:recv|send) operation|Watchdog caught collective operation timeout|"
+            r"RPC call to \w+ timed out|Timed out waiting \d+ms for (?:recv|send) operation|"
             r"collective operation timeout|Timeout\(ms\)=|wait timeout after \d+ms|timed out in monitoredBarrier|"
             r"failed to pass monitoredBarrier|watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!|"
             r"dump signal (?:due to a collective timeout )?from\s+(?:another )?rank"

@@ -267,6 +267,10 @@ def _failure(rank: int | None, ended: RankExit, table: ErrorTable) -> Failure:
     errors = [*chain(ended.error)]
     errors += _of_native_code(ended.tail) if not errors else []
     own = [error for error in errors if secondary_error(_text_of(error)) is None]
+    if len(own) < len(errors):
+        own = [
+            error for error in own if error.message or error.type != "TimeoutError"
+        ]  # what the words about a peer explain
     if len(own) > 1 and _PASSES_ON.search(own[0].message):
         own = [*own[1:], own[0]]
     known = [(error, found) for error in own if (found := _known(error, table)) is not None]
