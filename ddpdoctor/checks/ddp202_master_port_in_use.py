@@ -8,6 +8,7 @@ from ddpdoctor.evidence.network import Master, PortOwner
 from ddpdoctor.messages.times import utc
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
+OF_A_PROCESS = "stop that process, or give the job another port: `torchrun --master-port N` or MASTER_PORT"
 RULE = Rule(
     code="DDP202",
     name="master-port-in-use",
@@ -63,6 +64,7 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
             f"port {first.value.port} on {first.host} is in use by {_describe(owner)}",
             ranks=(first.rank,) if master.launched else (),
             hosts=(first.host,),
+            remedy=OF_A_PROCESS if owner.pid is not None else None,
             port=first.value.port,
             pid=owner.pid,
             command=owner.command,

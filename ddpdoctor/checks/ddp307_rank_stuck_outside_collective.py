@@ -17,7 +17,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
-from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.messages.collectives import duration, names, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
@@ -38,6 +38,10 @@ REMEDIES = {
 OF_A_LOOP = (
     "see why this condition does not become true on this rank: what it asks for (a file, a flag) has another name, or no rank "
     "makes it; give the loop a deadline"
+)
+OF_TRIES = (
+    "see why what this loop tries fails on this rank each time (a lock file that an earlier run left, a server, a file); give "
+    "the loop a largest number of tries"
 )
 OF_WORK = (
     "nothing, where this rank alone evaluates or saves a checkpoint: it is at work. Where it goes on too long, look again: "
@@ -163,12 +167,26 @@ def _ended_children(culprits: Sequence[RankActivity]) -> list[str]:
     ]
 
 
-def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | None:
-    """The loop in which all of them sleep until something is so, where they sleep in one that does nothing else."""
+def _asleep_at(culprits: Sequence[RankActivity], code: SourceCode | None) -> CodePlace | None:
+    """The line at which all of them sleep."""
     places = {one.place for one in culprits if one.kind is Activity.SLEEP}
     place = next(iter(places)) if len(places) == 1 else None
-    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    return code.at(place.file, place.line) if code is not None and place is not None else None
+
+
+def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | None:
+    """The loop in which all of them sleep until something is so, where they sleep in one that does nothing else."""
+    known = _asleep_at(culprits, code)
     return known.loops[-1] if known is not None and known.loops and known.loops[-1].awaits else None
+
+
+def _tries_again(culprits: Sequence[RankActivity], code: SourceCode | None) -> str:
+    """`except FileExistsError`, where all of them sleep in a handler within a loop: what failed is tried again."""
+    known = _asleep_at(culprits, code)
+    if known is None or not known.loops:
+        return ""
+    head = known.loops[-1].line
+    return next((one.test for one in known.conditions if one.test.startswith("except") and one.line > head), "")
 
 
 def _may_be_endless(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None, code: SourceCode | None) -> bool:
@@ -201,11 +219,14 @@ def _by_stacks(
         if culprits:
             died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
             loop = _polls(culprits, code)
+            caught = _tries_again(culprits, code)
             until = f" until `{loop.awaits}`" if loop is not None else ""
+            until += f" after `{caught}`, in a loop that tries again" if caught else ""
             at_work = (
                 hang.may_go_on(culprits) and not died and loop is None and not _may_be_endless(culprits, stacks, code)
             )
-            remedy = OF_A_LOOP if loop is not None else OF_WORK if at_work else REMEDIES.get(activity)
+            of_a_loop = OF_A_LOOP if loop is not None else OF_TRIES if caught else None
+            remedy = of_a_loop or (OF_WORK if at_work else REMEDIES.get(activity))
             yield RULE.finding(
                 f"{hang.said_of(culprits)}{until}; {hang.wait_for(culprits)}",
                 severity=Severity.INFO if at_work else None,

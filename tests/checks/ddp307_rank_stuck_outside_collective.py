@@ -7,7 +7,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.process import ChildProcess, Counterpart
 from ddpdoctor.evidence.ranks import RankError, RankExit
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.model import Severity
 from tests.checks import Sick
@@ -20,6 +20,17 @@ POLLING = Loop(line=87, head="while not os.path.exists(path)", awaits="os.path.e
 BALANCES = Loop(line=87, head="while not balanced(parts)")
 IN_A_WHILE = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", loops=(BALANCES,)),))
 POLLS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", loops=(POLLING,)),))
+TRIES_AGAIN = SourceCode(
+    places=(
+        CodePlace(
+            file="/job/train.py",
+            line=88,
+            function="validate",
+            loops=(Loop(line=83, head="while True"),),
+            conditions=(Condition(line=87, test="except FileExistsError", branch=0),),
+        ),
+    )
+)
 ASKS_THE_STORE = SourceCode(
     places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("self.store.get",)),)
 )
@@ -286,6 +297,14 @@ SICK = (
     Sick(
         evidence=hang(rank(), rank(OWN_LINE, system_call="clock_nanosleep"), facts=(POLLS,)),
         says="rank 1 in validate (train.py:88) sleeps until `os.path.exists(path)`; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "sleeps", "waiting": [0], "seconds": 6.1, "moves": False},
+    ),
+    Sick(
+        evidence=hang(rank(), rank(OWN_LINE, system_call="clock_nanosleep"), facts=(TRIES_AGAIN,)),
+        says="rank 1 in validate (train.py:88) sleeps after `except FileExistsError`, in a loop that tries again; rank 0 waits "
+        "for it in backward for 6.1 s",
         ranks=(1,),
         where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
         measured={"activity": "sleeps", "waiting": [0], "seconds": 6.1, "moves": False},
