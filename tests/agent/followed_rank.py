@@ -53,12 +53,12 @@ class FollowedRank:
         loss = self.model(batch).square().mean()
         closely = self.steps.looks_closely
         if closely:
-            self.steps.backward(loss)
+            self.steps.backward()
         else:
             self.steps.backward_passes()
         loss.backward()
         if closely:
-            self.steps.backward_over()
+            self.steps.backward_over(loss)
         self.steps.before_step(optimizer, (), {})
         optimizer.step()
         self.steps.after_step(optimizer, (), {})

@@ -39,7 +39,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 
 def lines(settings: Settings, optimizer: torch.optim.Optimizer) -> dict[str, int]:
-    return {name: line for (_, line, _), names in settings.lines(optimizer) for name in names}
+    return {name: line for (_, line, _), names in settings.now(optimizer)[1] for name in names}
 
 
 def test_each_setting_has_the_line_that_gave_it(settings: Settings) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.tensor_digests import Digests
+from ddpdoctor.agent.inside.tensor_digests import Digests, tensors_in
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 
 
@@ -27,7 +27,7 @@ class Batch:
 def fingerprint(folder: Path, *args: Any, **kwargs: Any) -> str | None:
     rank = Rank(str(folder))
     rank.place((), {})
-    return Digests(TraceWriter(rank)).of_inputs((args, kwargs))
+    return Digests(TraceWriter(rank)).of_inputs((args, kwargs), [*tensors_in((args, kwargs))])
 
 
 @pytest.mark.parametrize(

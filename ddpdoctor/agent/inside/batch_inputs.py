@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-
-from .tensor_digests import tensors_in
-
-
-def samples_in(inputs: Any) -> int:  # noqa: ANN401
-    """The length of the first tensor among the inputs; 0 without one."""
-    tensor = next(tensors_in(inputs), None)
-    return tensor.shape[0] if tensor is not None and tensor.dim() else 0
+from torch import Tensor
 
 
-def is_finite(inputs: Any) -> bool:  # noqa: ANN401
-    """Whether every floating-point number among the inputs is finite."""
-    floats = (tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() and tensor.layout is torch.strided)
+def samples_in(tensors: Sequence[Tensor]) -> int:
+    """The length of the first of the inputs' tensors; 0 without one."""
+    return tensors[0].shape[0] if tensors and tensors[0].dim() else 0
+
+
+def are_finite(tensors: Sequence[Tensor]) -> bool:
+    """Whether every floating-point number among the inputs' tensors is finite."""
+    floats = [one for one in tensors if one.is_floating_point() and one.layout is torch.strided]
     # one pass where the sum is finite, as then all are; a sum of finite numbers may overflow
     return all(math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all()) for tensor in floats)

@@ -178,7 +178,7 @@ class Models:
         """How often a model was wrapped: with it change the parameters that DDP reduces."""
 
     def __iter__(self) -> Iterator[WrappedModel]:
-        return (model for model in self._models.values() if model.in_training)
+        return iter([model for model in self._models.values() if model._kept is not None])  # noqa: SLF001 - asked for often
 
     def of(self, module: nn.Module) -> WrappedModel | None:
         """The model that `module` is, or wraps."""

@@ -53,17 +53,20 @@ class Settings:
         """Every option by name, as text."""
         return {_name(optimizer, *key): text for key, text in _options(optimizer)}
 
-    def lines(self, optimizer: Optimizer) -> list[tuple[SourceLine, list[str]]]:
-        """The lines that gave it the options which it has now, each with their names."""
+    def now(self, optimizer: Optimizer) -> tuple[dict[str, str], list[tuple[SourceLine, list[str]]]]:
+        """The same, and the lines that gave it the options which it has now, each with their names."""
+        options: dict[str, str] = {}
         found: dict[SourceLine, list[str]] = {}
         given = self._given.get(optimizer, {})
         for key, text in _options(optimizer):
+            name = _name(optimizer, *key)
+            options[name] = text
             given_text, line = given.get(key, ("", None))
             if given_text != text:
                 line = self._written.get(optimizer, {}).get(key)
             if line is not None:
-                found.setdefault(line, []).append(_name(optimizer, *key))
-        return list(found.items())
+                found.setdefault(line, []).append(name)
+        return options, list(found.items())
 
     def options(self) -> Options:
         """Every option of every optimizer."""

@@ -92,7 +92,11 @@ class Packed:
 
     def _laid_out(self, tensors: Sequence[Tensor]) -> _Layout:
         """A layout that is ready to give the fingerprints of `tensors`."""
-        layout = next((one for one in self._layouts if one.knows(tensors)), None)
+        layout = None
+        for one in self._layouts:
+            if one.knows(tensors):
+                layout = one
+                break
         self._stand_ins = {} if layout is not None else stand_ins(tensors)
         if layout is None:
             tensors = self._readable(tensors)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .async_work import Unwaited
-from .batch_inputs import is_finite, samples_in
+from .batch_inputs import are_finite, samples_in
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
 from .ddp_models import Models, WrappedModel, members
@@ -48,7 +48,7 @@ from .schema.training_trace import VERSION, Joined
 from .shard_digests import Parts
 from .step_counts import StepCounts
 from .step_window import StepWindow
-from .tensor_digests import Digests
+from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter, user_line
 from .trained_weights import TrainedWeights
 from .unwrapped_models import UnwrappedLog
@@ -177,7 +177,7 @@ class StepTracker:
         if not torch.is_grad_enabled():
             return
         if not (ddp.training or ddp.module.training):  # Lightning leaves the wrapper alone in evaluation mode
-            self._in_evaluation.forward(ddp, samples_in(inputs), user_line())
+            self._in_evaluation.forward(ddp, samples_in([*tensors_in(inputs)]), user_line())
             return
         if self._in_evaluation.are_there:
             self._in_evaluation.trains_otherwise()
@@ -191,15 +191,16 @@ class StepTracker:
         self._window.backward = before._replace(
             wrapped=before.wrapped + 1,
             synchronised=bool(ddp.require_backward_grad_sync),
-            batch=before.batch + samples_in(inputs),
         )
         with self._budget:
             self._look_at_modes(model)
+            tensors = [*tensors_in(inputs)]
             self._window.backward = self._window.backward._replace(
+                batch=before.batch + samples_in(tensors),
                 forward=user_line(),
                 load=self._loaded,
-                finite=before.finite and is_finite(inputs),
-                input=self._digests.of_inputs(inputs) if before.input is None else before.input,
+                finite=before.finite and are_finite(tensors),
+                input=self._digests.of_inputs(inputs, tensors) if before.input is None else before.input,
             )
 
     def _forward_of(self, ddp: Any) -> WrappedModel | None:  # noqa: ANN401
@@ -273,7 +274,7 @@ class StepTracker:
             return False
         return self._thread in {None, get_ident()} or self._models.are_stepped_by(optimizer)
 
-    def backward(self, loss: Tensor) -> None:
+    def backward(self) -> None:
         """`loss.backward()` was called."""
         if self._is_elsewhere():
             return
@@ -284,9 +285,6 @@ class StepTracker:
             self._begin_window()
         self.backward_passes()
         self._gradient_groups.backward()
-        if self._audited and loss.numel() == 1 and not is_meshed(loss):
-            with self._budget:
-                self._window.backward = self._window.backward._replace(backward=user_line(), loss=float(loss.detach()))
 
     def backward_passes(self) -> None:
         """`loss.backward()` was called, in a window in which it is only counted."""
@@ -295,18 +293,24 @@ class StepTracker:
         self._had_backward = True
         self.averaging.backward()
 
-    def backward_over(self) -> None:
+    def backward_over(self, loss: Tensor) -> None:
         """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
         if self._is_elsewhere():
             return
         self._gradient_groups.backward_over()
-        if self._audited and self._window.backward.synchronised:
+        if self._audited:
             with self._budget:
-                self._integrity.after_backward()
+                self._look_after_backward(loss)
         if self._is_replay:
             self._close_up.after_backward()
         elif self._audited:
             self._write_watch.after_backward()
+
+    def _look_after_backward(self, loss: Tensor) -> None:
+        if loss.numel() == 1 and not is_meshed(loss):
+            self._window.backward = self._window.backward._replace(backward=user_line(), loss=float(loss.detach()))
+        if self._window.backward.synchronised:
+            self._integrity.after_backward()
 
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
@@ -347,11 +351,12 @@ class StepTracker:
 
     def _look_before_step(self, optimizer: Optimizer) -> None:
         window = self._window
+        settings, setting_lines = self.settings.now(optimizer)
         window.stepping = Stepping(
             optimizer=type(optimizer).__name__,
             line=user_line(),
-            settings=self.settings.of(optimizer),
-            setting_lines=self.settings.lines(optimizer),
+            settings=settings,
+            setting_lines=setting_lines,
             loaded=self.settings.loaded(optimizer),
             state=self._state.record(optimizer),
             parts=self._parts.of(optimizer),
@@ -372,7 +377,7 @@ class StepTracker:
             return
         audited = self._audited
         if audited:
-            with self._budget, self._models.held():
+            with self._budget, self._models.held(), self._trace.together:
                 self._write_step(optimizer)
         self._models.step(optimizer)
         self._end.made(optimizer)

@@ -74,7 +74,10 @@ class Digests:
 
     def packed(self, what: str) -> Packed:
         """What reads the lists of tensors that are `what`, one after the other."""
-        return self._packed.setdefault(what, Packed(self.method))
+        packed = self._packed.get(what)
+        if packed is None:
+            packed = self._packed[what] = Packed(self.method)
+        return packed
 
     def by_name(self, named: Mapping[str, Tensor], what: str = "others") -> dict[str, str]:
         """The fingerprint of each tensor. `what` they are is the same word for all calls with like tensors."""
@@ -91,9 +94,8 @@ class Digests:
         table = self.packed(what).fingerprints_in_bytes(listed) if what else digests(listed, self.method)
         return combined(table).hex()[:16]
 
-    def of_inputs(self, inputs: Any) -> str | None:  # noqa: ANN401 - whatever a forward takes
-        """One fingerprint of all tensors in it; None where it holds none, or an object that may tell ranks apart as well."""
-        tensors = [*tensors_in(inputs)]
+    def of_inputs(self, inputs: Any, tensors: Sequence[Tensor]) -> str | None:  # noqa: ANN401 - whatever a forward takes
+        """One fingerprint of all `tensors` in it; None where it holds none, or an object that may tell ranks apart as well."""
         return self.of(tensors, "inputs") if tensors and not _holds_more(inputs) else None
 
 

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from itertools import chain
@@ -51,6 +52,8 @@ class TraceWriter:
         self._opening: list[str] = []  # the lines that every segment begins with
         self._repeated: dict[str, Any] = {}  # what records of this segment refer to, by what it is
         self._file: Any = None
+        self.together = _Together(self)
+        """Inside, records are written at once when the block ends."""
         self.interrupted: list[Callable[[], None]] = []
         """What is called where an exception of the job's leaves an observer."""
         self.backwards = 0
@@ -84,6 +87,9 @@ class TraceWriter:
             os.unlink(self.rank.path(segment_name(self.segment - KEPT_SEGMENTS)))
 
     def _append(self, text: str) -> None:
+        if self.together.lines is not None:
+            self.together.lines.append(text)
+            return
         if self._file is None:
             self._file = open(self.rank.path(segment_name(self.segment)), "a", encoding="utf-8")  # noqa: SIM115 - open for life
         self._file.write(text)
@@ -154,6 +160,7 @@ class TraceWriter:
         """
         for leave in self.interrupted:
             leave()
+        self.together.end()  # the exception may have come where the block began
         if isinstance(error, Exception):
             self.alive = False
             self.rank.give_up(
@@ -195,6 +202,26 @@ class TraceWriter:
             frame = frame.tb_next
         at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
         self.rank.give_up(COMPARING, f"{type(error).__name__}: {error}{at}")
+
+
+class _Together(threading.local):
+    """A block whose records take one call of the system; each thread has its own."""
+
+    def __init__(self, trace: TraceWriter) -> None:
+        self._trace = trace
+        self.lines: list[str] | None = None
+
+    def __enter__(self) -> None:
+        self.lines = []
+
+    def __exit__(self, *_error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Write what was collected."""
+        lines, self.lines = self.lines, None
+        if lines:
+            self._trace._append("".join(lines))  # noqa: SLF001 - a part of it
 
 
 class _Verbatim:

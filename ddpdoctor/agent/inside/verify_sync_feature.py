@@ -285,14 +285,14 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
 
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if steps.looks_closely:
-            begins(self)
+            begins()
             trace.backwards += 1
             try:
                 result = backward(self, *args, **kwargs)
             finally:
                 trace.backwards -= 1
             trace.raise_held()
-            over()
+            over(self)
             return result
         steps.backward_passes()
         return backward(self, *args, **kwargs)
