@@ -24,9 +24,11 @@ class ForwardHook:
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """Call the function, except where TorchDynamo traces the module."""
+        if torch.compiler.is_compiling():
+            return  # before anything is read of this hook: each change of it would compile the module again
         if self.skips_next:
             self.skips_next = False
-        elif not torch.compiler.is_compiling():
+        else:
             self._function(module, [args, kwargs])
 
     def __reduce__(self) -> tuple[Any, ...]:
