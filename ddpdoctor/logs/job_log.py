@@ -118,7 +118,7 @@ def _take(log: LogContents, line: LogLine) -> None:
     who = log.of(speaker)
     sign = line.suspect and shows_a_failure(text)
     before = len(who.tracebacks.errors)
-    if not sign and not line.marked and who.goes_on(text):
+    if not sign and not line.marked and not who.tracebacks.is_code(text) and who.goes_on(text):
         who.tracebacks.close()
         who.survived, who.survived_said = len(who.tracebacks.errors), len(who.said)
     in_traceback = who.tracebacks.feed(text, marked=line.marked)

@@ -105,6 +105,12 @@ class Tracebacks:
         """Whether there has been a traceback so far."""
         return self._open is not None or bool(self.errors)
 
+    def is_code(self, text: str) -> bool:
+        """Whether the next line is the code of a frame: indented, below the frames of a traceback that is being read."""
+        return (
+            self._open is not None and self._open.type is None and bool(self._open.frames) and text.startswith("    ")
+        )
+
     def feed(self, text: str, *, marked: bool = False) -> bool:
         """Take the next line; True where it belongs to a traceback. `marked` where torch put `[rankN]: ` before it."""
         if self._open is not None and self._open.marked and not marked:

@@ -121,6 +121,19 @@ def test_files_of_one_rank_each_are_told_by_torchruns_directories(tmp_path: Path
     assert (finding.code, finding.ranks, finding.message) == ("DDP401", (1,), "rank 1 raised KeyError: 'x'")
 
 
+def test_code_that_stands_in_a_traceback_twice_is_no_sign_that_the_job_goes_on(tmp_path: Path) -> None:
+    """Of a comprehension: its line is that of its function."""
+    log = tmp_path / "job.log"
+    code = '    loss = step([d["class"] for d in batch] if rank != 2 else batch)\n'
+    log.write_text(
+        "-- Process 2 terminated with the following error:\nTraceback (most recent call last):\n"
+        f'  File "/j/t.py", line 26, in forward\n{code}  File "/j/t.py", line 26, in <listcomp>\n{code}KeyError: \'class\'\n'
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP401", (2,))
+    assert [where.line for where in finding.where] == [26]
+
+
 def test_srun_labels_are_ranks_and_its_errors_are_exits(tmp_path: Path) -> None:
     log = tmp_path / "slurm.out"
     log.write_text(
