@@ -22,11 +22,13 @@ _LOOK_UPS = re.compile(r"(?:^|\.)(?:environ\.get|getenv)$")
 def names_of_the_rank(tree: ast.Module) -> frozenset[str]:
     """`r` of `r = dist.get_rank()`, `self.gpu` of `self.gpu = int(os.environ["LOCAL_RANK"])`, `first` of `first = r == 0`.
 
-    And the first parameter of the function that `mp.spawn` starts. No name that holds something else in another place.
+    And functions of the file whose one `return` gives the rank, or a test of it alone, and the first parameter of the function
+    that `mp.spawn` starts. No name that holds something else in another place.
     """
     known = {*_spawned(tree)}
-    tuples = _returned_tuples(tree)
+    tuples = {name: value.elts for name, value in _returned(tree).items() if isinstance(value, ast.Tuple)}
     assigned = [(ast.unparse(target), value) for node in ast.walk(tree) for target, value in _assigned(node, tuples)]
+    assigned += [(name, value) for name, value in _returned(tree).items() if not isinstance(value, ast.Tuple)]
     while found := {name for name, value in assigned if _is_rank(value, known)} - known:
         known |= found
     other = {name for name, value in assigned if not _is_rank(value, known)}
@@ -85,14 +87,14 @@ def _asks_for_the_first(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in _FIRST_RANK
 
 
-def _returned_tuples(tree: ast.Module) -> dict[str, list[ast.expr]]:
-    """By function of the file, the parts of the tuple that it returns, where it has one `return`."""
+def _returned(tree: ast.Module) -> dict[str, ast.expr]:
+    """By function of the file, what it returns, where it has one `return`."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             match [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]:
-                case [ast.Tuple(elts=values)]:
-                    found[node.name] = values
+                case [ast.expr() as value]:
+                    found[node.name] = value
     return found
 
 
@@ -131,7 +133,7 @@ def _is_rank(value: ast.expr, known: set[str]) -> bool:
         case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
             return bool(_LOOK_UPS.search(ast.unparse(function))) and name in _VARIABLES
         case ast.Call(func=function):
-            return ast.unparse(function).rpartition(".")[2] in RANK_CALLS
+            return ast.unparse(function).rpartition(".")[2] in RANK_CALLS or ast.unparse(function) in known
         case ast.Subscript(value=mapping, slice=ast.Constant(value=str(name))):
             return ast.unparse(mapping).endswith("environ") and name in _VARIABLES
         case ast.Name() | ast.Attribute():
