@@ -10,7 +10,7 @@ from operator import and_
 
 from ddpdoctor.analysis.collectives.accumulation_lengths import accumulation_lengths
 from ddpdoctor.analysis.collectives.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.loop_departures import loop_of
+from ddpdoctor.analysis.collectives.forward_loops import loop_of
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both
 from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only

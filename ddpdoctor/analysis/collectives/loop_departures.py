@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
+from ddpdoctor.analysis.collectives.forward_loops import loop_of, loop_with_an_exit
 from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, only_users
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepMark
 from ddpdoctor.evidence.source import Condition, Jump, Loop, SourceCode
 
@@ -132,7 +133,8 @@ def derive(
     )
     if found is None:
         return LoopDepartures(None)
-    frame, loop = loop_of(_last_forward(forwards[found.ranks[0]], found.forwards), code)
+    last = _last_forward(forwards[found.ranks[0]], found.forwards)
+    frame, loop = loop_with_an_exit(last, code) if found.how is How.LEFT else loop_of(last, code)
     return LoopDepartures(
         LoopDeparture(
             how=found.how,
@@ -389,15 +391,3 @@ def _last_forward(forwards: Sequence[Forward], made: int | None) -> Forward | No
     if not made and made is not None:
         return next((forward for forward in forwards if forward.number == 1), None)
     return next((forward for forward in reversed(forwards) if made is None or forward.number <= made), None)
-
-
-def loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
-    """The innermost loop around a forward, with the line in it: of the user's own code, or else of a framework."""
-    if forward is None or code is None:
-        return None, None
-    program = forward.stack[::-1]
-    for frame in (*reversed(only_users(program)), *forward.stack):
-        place = code.at(frame.file, frame.line)
-        if place is not None and place.loops:
-            return frame, place.loops[-1]
-    return None, None
