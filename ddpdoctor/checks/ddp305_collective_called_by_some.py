@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives import error_desync
 from ddpdoctor.analysis.collectives.callsites import Relation
+from ddpdoctor.analysis.collectives.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
 from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
@@ -156,7 +157,7 @@ def _by_desync(
             *framework_requests.where(desync.request, desync.minority),
             *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
             *past,
-            *(_witnesses(desync, everyone, passed_over=bool(past)) if not earlier else ()),
+            *(_witnesses(desync, everyone, code, passed_over=bool(past)) if not earlier else ()),
             *exception_context.where(errors),
         ],
         details=[
@@ -226,12 +227,25 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
     return OF_A_VALUE.format(place=f"{PurePath(frame.file).name}:{condition.line}") if condition.is_if else None
 
 
-def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) -> list[Where]:
+def _witnesses(desync: Desync, everyone: Sequence[int], code: SourceCode | None, *, passed_over: bool) -> list[Where]:
     """The lines of the calls, with the condition beside those of the minority, or of the others where the minority made none.
 
-    Where the `continue` under the condition is shown, the condition is not repeated.
+    Where the others made the call under several tests of the rank, each is shown beside its line: one of them is wrong. Where the
+    `continue` under the condition is shown, the condition is not repeated.
     """
     comparison = desync.comparison
+    tests = _rank_tests(desync, code)
+    if len({condition for condition, _ in tests.values()}) > 1 and comparison.relation is Relation.UNCONDITIONAL:
+        return [
+            *witnesses(desync.issued, desync.minority, minority=desync.minority),
+            *(
+                where
+                for rank, (condition, frame) in tests.items()
+                for where in witnesses(
+                    desync.issued, [rank], minority=[rank], minority_note=condition_text(condition, frame.file)
+                )
+            ),
+        ]
     if passed_over:
         return witnesses(desync.issued, everyone, minority=desync.minority)
     if comparison.relation is Relation.UNCONDITIONAL and not any(rank in desync.issued for rank in desync.minority):
@@ -241,12 +255,19 @@ def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) ->
     return witnesses(desync.issued, everyone, minority=desync.minority, minority_note=condition_note(comparison))
 
 
+def _rank_tests(desync: Desync, code: SourceCode | None) -> Mapping[int, tuple[Condition, Frame]]:
+    """By rank of the majority, the test of the rank around the line of its call; empty where one of them has none."""
+    found = {rank: rank_test(desync.issued[rank].stack[-1:], code) for rank in desync.majority if rank in desync.issued}
+    tests = {rank: test for rank, test in found.items() if test is not None}
+    return tests if len(tests) == len(desync.majority) else {}
+
+
 def _by_turns(desync: Desync, iterations: UnequalIterations, everyone: Sequence[int]) -> Finding:
     """A loop with a collective in each turn that the minority iterated more or less often."""
     return RULE.finding(
         f"{iterations_messages.sentence(iterations)}{tie_note(tied=desync.tied)}",
         ranks=desync.culprits,
-        where=[*iterations_messages.where(iterations), *_witnesses(desync, everyone, passed_over=False)],
+        where=[*iterations_messages.where(iterations), *_witnesses(desync, everyone, None, passed_over=False)],
         details=unplaced(desync.issued, everyone),
         remedy=iterations_messages.REMEDY,
         seq=desync.seq,
