@@ -15,15 +15,8 @@ _SEEDS = (
     *("fix_rand", "fix_rng", "init_rand"),
 )
 """Parts of the names of what may make draws alike, in lower case."""
-
-
 _WORD = re.compile(r"\w+")
 _OF_TORCH = frozenset({"manual_seed", "manual_seed_all"})
-
-
-def _may_seed_others(word: str) -> bool:
-    """Whether a name may be one of a function that seeds another generator than torch's."""
-    return word not in _OF_TORCH and any(part in word.lower() for part in _SEEDS)
 
 
 def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
@@ -38,6 +31,11 @@ def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
     if seeds and len(of_rank) == len(seeds) and not graph.any_program(function, _HIDDEN_SEEDS):
         return f"the seed in line {of_rank[0].place.line} holds the rank"
     return ""
+
+
+def _may_seed_others(word: str) -> bool:
+    """Whether a name may be one of a function that seeds another generator than torch's."""
+    return word not in _OF_TORCH and any(part in word.lower() for part in _SEEDS)
 
 
 def _always_of_rank(graph: CallGraph, function: Function, owner: Function, seed: Call) -> bool:
