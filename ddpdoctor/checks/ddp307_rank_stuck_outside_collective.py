@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
+from ddpdoctor.analysis.crashes.tries_again import caught_in_a_loop
 from ddpdoctor.analysis.hangs import other_threads
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
@@ -180,15 +181,6 @@ def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | 
     return known.loops[-1] if known is not None and known.loops and known.loops[-1].awaits else None
 
 
-def _tries_again(culprits: Sequence[RankActivity], code: SourceCode | None) -> str:
-    """`except FileExistsError`, where all of them sleep in a handler within a loop: what failed is tried again."""
-    known = _asleep_at(culprits, code)
-    if known is None or not known.loops:
-        return ""
-    head = known.loops[-1].line
-    return next((one.test for one in known.conditions if one.test.startswith("except") and one.line > head), "")
-
-
 def _may_be_endless(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None, code: SourceCode | None) -> bool:
     """Whether one of them computes in a `while` without counting: nothing bounds it, unlike a `for`. Or sleeps in any loop.
 
@@ -219,7 +211,7 @@ def _by_stacks(
         if culprits:
             died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
             loop = _polls(culprits, code)
-            caught = _tries_again(culprits, code)
+            caught = caught_in_a_loop(_asleep_at(culprits, code))
             until = f" until `{loop.awaits}`" if loop is not None else ""
             until += f" after `{caught}`, in a loop that tries again" if caught else ""
             at_work = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence import Evidence, RankFacts, noun_of
 from ddpdoctor.evidence.source import SourceCode
 
 
@@ -32,7 +32,10 @@ def join(parts: Sequence[Evidence], *, one_job: bool = True) -> Evidence:
             of_rank = ranks.setdefault(facts.rank, {})
             twice = [type(fact).__name__ for fact in facts.facts if of_rank.setdefault(type(fact), fact) != fact]
             if one_job:
-                notes += [f"rank {facts.rank} has two accounts of {kind}: the first is used" for kind in twice]
+                notes += [
+                    f"rank {facts.rank}: two of the files differ in its {noun_of(kind)}; the first is used"
+                    for kind in twice
+                ]
         notes += part.notes
     return Evidence(
         job=tuple(job.values()),

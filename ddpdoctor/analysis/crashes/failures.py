@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ddpdoctor.analysis.crashes.error_patterns import ErrorTable, KnownError, SecondaryError, secondary_error
+from ddpdoctor.analysis.crashes.tries_again import without_what_was_caught
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_launchers, is_programs, is_users
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 from ddpdoctor.whole_numbers import whole_number
 
@@ -225,7 +227,11 @@ def error_text(error: RankError) -> str:
 
 
 def derive(
-    exits: PerRank[RankExit] | None, log: JobLog | None, errors: ErrorTable, stall: Stall | None = None
+    exits: PerRank[RankExit] | None,
+    log: JobLog | None,
+    errors: ErrorTable,
+    stall: Stall | None = None,
+    code: SourceCode | None = None,
 ) -> Failures:
     """What is known of how the job's ranks failed.
 
@@ -237,7 +243,11 @@ def derive(
     """
     if exits is None and log is None:
         raise SkipCheck("no job log and no exit status of any rank")
-    found = [_failure(entry.rank, entry.value, errors) for entry in exits or () if entry.value.exit_code != 0]
+    found = [
+        _failure(entry.rank, without_what_was_caught(entry.value, code), errors)
+        for entry in exits or ()
+        if entry.value.exit_code != 0
+    ]
     hung = stall is not None and exits is not None and all(entry.value.ended_by_launcher for entry in exits)
     well = exits is not None and not found and log is not None and not (log.ends or log.errors or log.failure_lines)
     if log is not None and not hung and not well:
