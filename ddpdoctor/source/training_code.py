@@ -253,7 +253,8 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
     remarks = _remarks(source)
     if not full:
         return Module(file=source.file, remarks=remarks)
-    matters = root or _MATTERS.search(source.text) is not None
+    parts = tuple(unused.of(source))
+    matters = root or bool(parts) or _MATTERS.search(source.text) is not None
     functions = tuple(each for scope in source.scopes for each in maker.of(scope)) if matters else ()
     return Module(
         file=source.file,
@@ -270,7 +271,7 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
         ),
         main="__main__" in source.text,
         remarks=remarks,
-        unused=tuple(unused.of(source)),
+        unused=parts,
     )
 
 

@@ -20,7 +20,8 @@ _LAYERS = frozenset(
      "TransformerDecoderLayer"}
 )  # fmt: skip
 """Layers of torch.nn with parameters."""
-_MOST_NESTED = 3  # containers in each other
+_CONTAINERS = frozenset({"Sequential", "ModuleList"})
+_MOST_NESTED = 3  # containers in each other, and classes above each other
 _ATTRIBUTE = re.compile(r"\.(\w+)|[\"'](\w+)[\"']")
 _BY_OTHER_WAYS = re.compile(r"getattr|children\(|_modules|__dict__|vars\(|eval\(|exec\(")
 
@@ -40,34 +41,50 @@ class UnusedParts:
         if "forward" not in source.text:
             return
         for cls in source.scopes:
-            made = cls.functions.get("__init__") if cls.is_class else None
-            if made is None or "forward" not in cls.functions or self.project.bases(cls) != ["torch.nn.Module"]:
+            family = self._family(cls) if cls.is_class else []
+            if not any("forward" in each.functions for each in family):
                 continue
-            text = "\n".join(source.text.split("\n")[_first(cls) - 1 : _last(cls)])
-            if not _BY_OTHER_WAYS.search(text):
-                yield from self._of_class(source, cls, made)
+            if not any(_BY_OTHER_WAYS.search(self._text(each)) for each in family):
+                for each in family:
+                    yield from self._of_class(each, cls)
 
-    def _of_class(self, source: Source, cls: Scope, made: Scope) -> Iterator[UnusedPart]:
-        for key, definitions in made.definitions.items():
+    def _family(self, cls: Scope) -> list[Scope]:
+        """A model's class, and those of the program that it is derived from; none where a library's class is among them."""
+        found = [cls]
+        for each in found:
+            bases = self.project.bases(each)
+            own = [base for base in bases if isinstance(base, Scope)]
+            if len(bases) != 1 or len(found) > _MOST_NESTED or (not own and bases != ["torch.nn.Module"]):
+                return []
+            found += own
+        return found
+
+    def _text(self, cls: Scope) -> str:
+        return "\n".join(self.project.sources[cls.file].text.split("\n")[_first(cls) - 1 : _last(cls)])
+
+    def _of_class(self, made_in: Scope, cls: Scope) -> Iterator[UnusedPart]:
+        """The layers that the constructor of a class makes for a model of class `cls`."""
+        made, source = made_in.functions.get("__init__"), self.project.sources[made_in.file]
+        for key, definitions in made.definitions.items() if made is not None else ():
             owner, _, name = key.partition(".")
             value = definitions[0].value
-            if owner != "self" or len(definitions) != 1 or not isinstance(value, ast.Call):
+            if made is None or owner != "self" or len(definitions) != 1 or not isinstance(value, ast.Call):
                 continue
             layer = self._layer(made, value)
-            if layer and self._used(source.file)[name] == 1:
+            if layer and self._used(cls.file)[name] == 1:
                 file, line = source.place(definitions[0].line)
                 place = Place(file=file, line=line, column=value.col_offset + 1, function=made.name)
                 yield UnusedPart(place=place, cls=f"{cls.file}::{cls.name}", name=name, layer=f"nn.{layer}")
 
     def _layer(self, scope: Scope, node: ast.expr, depth: int = _MOST_NESTED) -> str:
-        """The name in torch.nn of a layer with parameters, or of a Sequential that is written out with one in it; else empty."""
+        """The name in torch.nn of a layer with parameters, or of a container that is written out with one in it; else empty."""
         full = (
             self.project.resolve(scope, dotted(node.func)) if isinstance(node, ast.Call) and dotted(node.func) else None
         )
         name = full.removeprefix("torch.nn.") if isinstance(full, str) and full.startswith("torch.nn.") else ""
-        if name != "Sequential" or not isinstance(node, ast.Call) or not depth:
+        if name not in _CONTAINERS or not isinstance(node, ast.Call) or not depth:
             return name if name in _LAYERS else ""
-        return name if any(self._layer(scope, part, depth - 1) for part in node.args) else ""
+        return name if any(self._layer(scope, part, depth - 1) for part in _parts(node)) else ""
 
     def _used(self, file: str) -> Counter[str]:
         """How often each attribute, or a string of that name, is written in the files near `file`."""
@@ -77,6 +94,18 @@ class UnusedParts:
             for each in near:
                 counted.update(one or other for one, other in _ATTRIBUTE.findall(self.project.sources[each].text))
         return self._names[id(near)]
+
+
+def _parts(container: ast.Call) -> Iterator[ast.expr]:
+    """What a container is written with: its arguments, or the items of the list that it is given."""
+    for given in container.args:
+        match given:
+            case ast.List(elts=items):
+                yield from items
+            case ast.ListComp(elt=item) | ast.GeneratorExp(elt=item):
+                yield item
+            case _:
+                yield given
 
 
 def _first(scope: Scope) -> int:
