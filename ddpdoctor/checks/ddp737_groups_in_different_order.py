@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.collective_calls import group_of
 from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Value
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -44,17 +45,26 @@ def _sides(graph: CallGraph, function: Function) -> Iterator[tuple[str, tuple[li
     """The tests of the rank in a function that send ranks two ways, with the collectives over groups on each, in order."""
     if not any(guard.by_rank and guard.form in _BRANCHES for call in function.calls for guard in call.guards):
         return
-    sides: dict[int, dict[tuple[str, int], list[Step]]] = {}
-    tests: dict[int, str] = {}
+    sides: dict[Hashable, dict[Hashable, list[Step]]] = {}
+    tests: dict[Hashable, str] = {}
     for _, step, call in calls_in(unfolded(graph, function)):
-        if call.does == "collective" and call.argument("group") is not None:
+        if call.does == "collective" and group_of(call) is not None:
             for guard in step.first.guards:
                 if guard.by_rank and guard.form in _BRANCHES:
-                    sides.setdefault(guard.line, {}).setdefault((guard.form, guard.branch), []).append(step)
-                    tests.setdefault(guard.line, f"{'match' if guard.form == 'case' else 'if'} {guard.test}")
+                    test, side = _of(guard, step.loops)
+                    sides.setdefault(test, {}).setdefault(side, []).append(step)
+                    tests.setdefault(test, f"{'match' if guard.form == 'case' else 'if'} {guard.test}")
     yield from (
-        (tests[line], (each[0], each[1])) for line, found in sides.items() if len(each := [*found.values()]) == 2
+        (tests[test], (each[0], each[1])) for test, found in sides.items() if len(each := [*found.values()]) == 2
     )
+
+
+def _of(guard: Guard, loops: tuple[int, ...]) -> tuple[Hashable, Hashable]:
+    """The test that a branch belongs to, and which one it is: `if first:` and `if not first:` in one loop are two of one test."""
+    if guard.form != "case" and guard.branch <= (guard.form == "else"):
+        negated = guard.test.startswith("not ")
+        return (guard.test.removeprefix("not "), loops), negated is (guard.form == "if")
+    return guard.line, (guard.form, guard.branch)
 
 
 def _group(step: Step) -> str:
@@ -66,7 +76,7 @@ def _group(step: Step) -> str:
 
 def _given(step: Step) -> Value:
     assert isinstance(step.item, Call)
-    given = step.item.argument("group")
+    given = group_of(step.item)
     assert given is not None
     return step.as_given(given)
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Call, Function
 
 COLLECTIVE = frozenset({"collective", "collective-save", "collective-run"})
 """Purposes of calls that all ranks must make; `collective-run` is that of a Trainer's `fit` or `evaluate`."""
 
 
+_GROUP_AT = {
+    "barrier": 0, "all_reduce": 2, "broadcast": 2, "all_gather": 2, "all_gather_into_tensor": 2, "all_gather_object": 2,
+    "broadcast_object_list": 2, "all_to_all": 2, "reduce": 3, "gather": 3, "scatter": 3, "reduce_scatter": 3,
+}  # fmt: skip
+"""The position of the group among the arguments of torch's collectives."""
+
+
+def group_of(call: Call) -> Value | None:
+    """The process group that a collective is given, by name or by its position; None where it is given none."""
+    at = _GROUP_AT.get(call.name.removeprefix("torch.distributed."))
+    return call.argument("group", at) or call.argument("process_group")
+
+
 def is_collective(call: Call) -> bool:
     """Whether a call is a collective of the whole job: one over another group is not judged."""
     if call.does not in COLLECTIVE:
         return False
-    group = call.argument("group") or call.argument("process_group")
+    group = group_of(call)
     return group is None or group.constant == "None" or group.text.endswith("WORLD")
 
 
