@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.guards import rank_guard
+from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
-from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -31,11 +33,15 @@ _COUNTS = frozenset(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such load that nothing broadcasts afterwards."""
     for function, call in graph.calls("load-state"):
-        found = graph.guarded_with_caller(function, call)
+        found = graph.guarded_with_caller(function, call) or _left_to_one(graph, function, call)
         if found is None or call.receiver is None:
             continue
         around, way, guard = found
-        model = call.receiver.may(Kind.WRAPPED, Kind.BARE) or _stepped(graph, call.receiver)
+        model = (
+            call.receiver.may(Kind.WRAPPED, Kind.BARE)
+            or _stepped(graph, call.receiver)
+            or _wrapped_before(function, call, call.receiver)
+        )
         if model is None or answered_elsewhere(graph, around, way, guard):
             continue
         later = [other for other in function.calls if other is not call and other.order > call.order]
@@ -51,8 +57,28 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.place,
             *([wrap.place] if wrap is not None else []),
             because=guard.by_rank,
-            remedy=f"load on every rank: move line {call.place.line} out of `if {guard.test}`",
+            remedy=f"load on every rank: move line {call.place.line} "
+            f"{'before' if guard.form == 'after' else 'out of'} `if {guard.test}`",
         )
+
+
+def _left_to_one(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
+    """The test by which the other ranks have left the function before, and a call of it behind which all go on to train."""
+    left = next((one for one in call.guards if one.form == "after" and one.by_rank and one.of_rank == "first"), None)
+    ways = graph.callers.get(function.id, ()) if left is not None and not function.decorators else ()
+    for caller, way in ways:
+        if any(each.order > way.order and leads_to_backward(graph, each) is not None for each in caller.calls):
+            return (caller, way, left) if left is not None and not rank_guard(way.guards) else None
+    return None
+
+
+def _wrapped_before(function: Function, call: Call, receiver: Value) -> Origin | None:
+    """The model by its own name, where the function has wrapped it before."""
+    model = receiver.only(Kind.MODEL)
+    wraps = (each for each in function.calls if each.does == "wrap-ddp" and each.order < call.order)
+    inner = (each.argument("module", 0) for each in wraps)
+    wrapped = any(one is not None and model is not None and model.made in one.made for one in inner)
+    return model if wrapped else None
 
 
 def _stepped(graph: CallGraph, receiver: Value) -> Origin | None:
