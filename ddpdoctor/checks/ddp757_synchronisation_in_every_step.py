@@ -23,6 +23,8 @@ RULE = Rule(
 
 _SHOWS = frozenset({"log", "print", "collective", "synchronize"})
 """What a step may do with a reduced loss that does not need it."""
+_ASKS = frozenset({"ask", "synchronize", "print", "log"})
+"""What a function may do beside its barrier."""
 _AVERAGE = frozenset({"all_reduce", "reduce", "all_gather", "gather", "all_gather_object", "gather_object"})
 
 
@@ -33,13 +35,22 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         passes = {target for target in {call.target for call in steps} if _is_a_pass(graph, target)}
         single = [call for call in steps if call.target not in passes or reduces_gradients(graph, call)]
         for call in function.calls:
-            waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
+            waits = call.does == "synchronize" or _is_barrier(graph, call)
             if (waits or _of_shown_loss(function, call, steps)) and _every_step(graph, function, call, single):
                 yield code_finding(
                     RULE,
                     f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
                     call.place,
                 )
+
+
+def _is_barrier(graph: CallGraph, call: Call) -> bool:
+    """Whether a call is a barrier, or one of a function of the program that does nothing else for the ranks."""
+    reached = graph.leads_to_collective(call)
+    if reached is None or short(reached.call) != "barrier":
+        return False
+    inner = graph.functions.get(call.target)
+    return inner is None or all(each is reached.call or each.does in _ASKS for each in inner.calls)
 
 
 def _of_shown_loss(function: Function, call: Call, steps: list[Call]) -> bool:
