@@ -12,7 +12,7 @@ from ddpdoctor.evidence.training_code import Argument, Call
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import SHARDS, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
-from ddpdoctor.source.dotted_names import dotted
+from ddpdoctor.source.dotted_names import dotted, is_gradient
 from ddpdoctor.source.guards import value_of
 from ddpdoctor.source.listed_functions import functions_of_each
 from ddpdoctor.source.listed_objects import methods_of_each
@@ -208,7 +208,7 @@ class CallFacts:
                 or last[:1].isupper()
             ):
                 return True
-            if isinstance(func.value, ast.Attribute) and func.value.attr == "grad":
+            if is_gradient(func.value):
                 return True
             if not name:
                 return False

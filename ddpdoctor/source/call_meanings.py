@@ -11,7 +11,7 @@ from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named, is_trainer
-from ddpdoctor.source.dotted_names import dotted
+from ddpdoctor.source.dotted_names import dotted, is_gradient
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.own_samplers import needs_the_epoch
@@ -275,7 +275,7 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     receiver = values.of(node.func.value, at)
     if receiver and (known := _of_known_object(values, receiver, name)) is not None:
         return known
-    if name.endswith("_") and isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "grad":
+    if name.endswith("_") and is_gradient(node.func.value):
         return Meaning(f".{name}", None, "change-gradient")
     does = names.METHODS.get(name, "")
     if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:

@@ -38,7 +38,7 @@ class ChangeFacts:
     def _changes(self, scope: Scope) -> Iterator[Change]:
         for key, definitions in scope.definitions.items():
             owner, _, attribute = key.rpartition(".")
-            if not owner or owner == "self" or "[" in key:
+            if not owner or "[" in key or (owner == "self" and not self._is_later_method(scope)):
                 continue
             forms = {"assign", "augment"} if "grad" in (attribute, owner.rpartition(".")[2]) else {"assign"}
             for definition in definitions:
@@ -52,7 +52,8 @@ class ChangeFacts:
                 value = _scaled(value_of(self.values, definition.value, at), definition.operator)
                 if attribute == "require_backward_grad_sync" and never_holds(definition.value, scope):
                     value = replace(value, origins=(Origin(kind=Kind.CONSTANT, text="False"),))
-                if attribute in _WATCHED or len(forms) > 1 or value.may(Kind.MODEL):
+                watched = owner != "self" and (attribute in _WATCHED or len(forms) > 1)
+                if watched or value.may(Kind.MODEL):
                     file, line = line_of(self.values, scope, definition.line)
                     yield Change(
                         place=Place(file=file, line=line, column=1, function=scope.name),
@@ -62,6 +63,11 @@ class ChangeFacts:
                         owner=Value(text=owner, origins=self._owner(owner, definition, at)),
                         guards=self.places.guards.around(definition.block, definition.order, scope),
                     )
+
+    def _is_later_method(self, scope: Scope) -> bool:
+        """Whether it is a method of a model that does not make the model: what it assigns to `self` replaces a part."""
+        cls = scope.of_class
+        return cls is not None and scope.name != "__init__" and self.values.project.is_a(cls, "Module")
 
     def _owner(self, name: str, definition: Definition, at: At) -> tuple[Origin, ...]:
         """The object whose attribute is assigned to; of a part of a model, that model, too."""

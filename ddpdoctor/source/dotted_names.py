@@ -52,3 +52,10 @@ def names_in(node: ast.AST) -> Iterator[str]:
                 yield key
                 continue
         pending.extend(ast.iter_child_nodes(at))
+
+
+def is_gradient(node: ast.expr) -> bool:
+    """Whether an expression is written as the gradient of something: `p.grad`, `p.grad.data`."""
+    if isinstance(node, ast.Attribute) and node.attr == "data":
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr == "grad"
