@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpdoctor.launch.net_process import NodePlace
     from ddpdoctor.model import Measure
 
+ALONE = "only this host was tested, and no link: run it on every node as the job would be run, such as `srun -N 4 ddpdoctor net`"
 MOST_NODES = 1 << 16  # beyond any job; no list is made of a larger number
 
 NodesOption = Annotated[
@@ -84,6 +85,8 @@ def net(
         raise typer.Exit(0)
     with progress(_stage(place, deadline), shown=place.speaks) as told:
         evidence = run_node(place, deadline_seconds=deadline, on_wait=Waits(told, JOIN_SHARE * deadline).note)
+    if place.nodes == 1:
+        evidence = replace(evidence, notes=(*evidence.notes, ALONE))
     links = evidence.one(Links)
     probes = [entry.value for entry in evidence.per_rank(MasterProbe) or ()]
     nccl = evidence.one(NcclTries)
