@@ -14,7 +14,7 @@ from ddpdoctor.cli.report_output import NOT_SELECTED, with_reason
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Ran
-from ddpdoctor.source import shell
+from ddpdoctor.source import shell_syntax
 from ddpdoctor.workflows.lint import joined
 from tests.training_programs import GOOD
 
@@ -85,10 +85,10 @@ def test_without_the_parser_a_script_is_passed_over_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "job.sh").write_text(SICK)
-    shell._parser.cache_clear()
+    shell_syntax._parser.cache_clear()
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
     assert cli.run(["lint", str(tmp_path)]) == 3
-    shell._parser.cache_clear()
+    shell_syntax._parser.cache_clear()
     assert "reading shell needs tree-sitter: `pip install tree-sitter tree-sitter-bash`" in capfd.readouterr().out
 
 
