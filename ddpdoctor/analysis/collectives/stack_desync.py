@@ -78,7 +78,17 @@ def derive(
         found = by_source or _in_calls_of_all(by_rank, ways, by_stack, code)
         if found is None:
             raise
-    return found if by_source is None or found.is_told_by_the_rank else by_source
+    return found if by_source is None or _tells_more(found, by_source) else by_source
+
+
+def _tells_more(found: StackDesync, by_source: StackDesync) -> bool:
+    """Whether the places tell more than the source: not that the ranks that alone make a call have left a loop.
+
+    Their extra call met the next one of the others, so that these came to a later turn.
+    """
+    if found.cause is Cause.LEFT and by_source.cause is Cause.EXTRA and found.culprits == by_source.culprits:
+        return False
+    return found.is_told_by_the_rank
 
 
 def _by_their_places(

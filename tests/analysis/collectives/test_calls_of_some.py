@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, Request, SourceCode
 from ddpdoctor.workflows.lint_hints import collectives_of_some
-from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 
 C10D = f"{TORCH}/distributed/distributed_c10d.py"
 PLACES = (
@@ -64,6 +64,27 @@ def test_the_call_that_a_test_of_the_rank_leaves_to_one_side_is_the_cause(
 def test_it_is_not_where_it_does_not_explain_who_waits_beside_whom(requests: tuple[Request, ...], waits: str) -> None:
     found = blamed(*requests, waits=waits)
     assert found is None or 50 not in found[2]
+
+
+def behind_a_loop(*requests: Request) -> tuple[str, set[int]]:
+    """Rank 0 waits in a barrier behind the loop in which its peers are: the code of the finding, and its lines."""
+    loop = Loop(line=58, head="for batch in loader")
+    places = (
+        CodePlace(file=SCRIPT, line=61, function="train_step", loops=(loop,)),
+        CodePlace(file=SCRIPT, line=70, function="train_step"),
+    )
+    barrier = stack((C10D, 5356, "barrier"), user=(70, "train_step"))
+    ranks = rank(barrier), rank(IN_BACKWARD), rank(IN_BACKWARD)
+    first = diagnose(hang(*ranks, facts=(SourceCode(places=places, requests=requests),))).findings[0]
+    assert first.ranks == (0,)
+    return first.code, {where.line for where in first.where}
+
+
+def test_a_rank_behind_a_loop_that_alone_makes_a_call_has_not_left_the_loop_early() -> None:
+    """Its call met the barrier of its peers, which went on to their next epoch."""
+    assert behind_a_loop(made("is_main()")) == ("DDP305", {50, 70, 61})
+    assert behind_a_loop() == ("DDP306", {70, 61})
+    assert behind_a_loop(made("rank == 1"))[0] == "DDP306"
 
 
 def test_lint_finds_the_call(tmp_path: Path) -> None:
