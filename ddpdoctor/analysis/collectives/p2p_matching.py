@@ -46,6 +46,8 @@ class Unmatched:
     """Its place in the rank's flight recorder."""
     turn: tuple[str, int] = ("", 0)
     """The group and the number of its batch there."""
+    is_last: bool = True
+    """Whether the rank has called nothing behind it."""
     batch: tuple[str, int] | None = None
     """The group and the number of its batch, where the recorders have not kept what tells if the partner made its half."""
 
@@ -173,10 +175,10 @@ def _at_the_end(
             one
             for one in found
             if {one.rank, one.partner} <= {*graph.ranks}
-            and (one.partner, tuple(sorted((one.rank, one.partner)))) in lacking
+            and (one.batch is None or (one.partner, tuple(sorted((one.rank, one.partner)))) in lacking)
             and _is_first(one, graph)
         ]
-        yield from (_in_one_batch(root, within) for root in islice(_roots(within), 1))
+        yield from (_with_passed_by(_in_one_batch(root, within), within) for root in islice(_roots(within), 1))
 
 
 def _is_first(one: Unmatched, graph: WaitForGraph) -> bool:
@@ -193,6 +195,18 @@ def _in_one_batch(root: tuple[Unmatched, ...], found: Sequence[Unmatched]) -> tu
     if others or first.batch is None:
         return root
     return tuple(one for one in found if (one.rank, one.batch) == (first.rank, first.batch))
+
+
+def _with_passed_by(circle: tuple[Unmatched, ...], found: Sequence[Unmatched]) -> tuple[Unmatched, ...]:
+    """`circle`, or with it the rank that waits in the same kind of transfer for the one that waits, and that it passed by.
+
+    One that went on behind its call may have named the wrong partner there.
+    """
+    first, *others = circle
+    if others or first.is_last:
+        return circle
+    passed = (one for one in found if one.partner == first.rank and one.kind != first.kind)
+    return (first, *islice((one for one in passed if one.rank != first.partner), 1))
 
 
 def _roots(found: Sequence[Unmatched]) -> Iterator[tuple[Unmatched, ...]]:
@@ -292,9 +306,14 @@ def _unmatched(
         seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
         tag=record.calls[record.call[entry]].tag,
         entry=entry,
-        turn=(record.groups[record.calls[record.call[entry]].group].name, record.seq[entry]),
+        turn=_turn(record, entry),
+        is_last=_turn(record, entry) == _turn(record, len(record) - 1),
         batch=batch,
     )
+
+
+def _turn(record: FlightRecord, entry: int) -> tuple[str, int]:
+    return record.groups[record.calls[record.call[entry]].group].name, record.seq[entry]
 
 
 def _by_agent(calls: PerRank[CollectiveCalls]) -> Iterator[Unmatched]:

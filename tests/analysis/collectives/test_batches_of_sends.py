@@ -123,3 +123,18 @@ def test_a_receive_whose_send_is_posted_as_well_lacks_no_partner_in_a_circle_of_
     stopped = [waits(replace(there, op="recv")), waits(back), waits(replace(there, op="recv"))]
     each = [record(made, world=2, waited=500.0, lost=lost) for made, lost in ((hub, 30), (stopped, 0))]
     assert not any(finding.ranks == (0,) for finding in diagnose(flights(*each)).findings)
+
+
+def test_a_rank_that_sends_to_another_than_the_one_that_waits_for_it_is_named_beside_its_partner() -> None:
+    """Ranks 1 and 2 send to rank 0 and receive its answers; rank 2 sends to rank 1, and goes on."""
+
+    def transfer(op: str, source: int, target: int) -> Did:
+        return waits(Did(op, peers=(source, target)))
+
+    hub = [transfer("recv", 2, 0), transfer("send", 0, 1), transfer("send", 0, 2)]
+    waiting = [transfer("recv", 0, 1)]
+    other = [transfer("send", 2, 1), transfer("recv", 0, 2)]
+    each = (record(made, world=3, waited=500.0) for made in (hub, waiting, other))
+    (finding,) = diagnose(flights(*each)).findings
+    assert (finding.code, finding.ranks) == ("DDP313", (1, 2))
+    assert "rank 0 waits in recv from rank 2, which did not send" in finding.message
