@@ -24,7 +24,7 @@ _CHOOSES = {"set_device", "set_device_index", "device_ids=", "CUDA_VISIBLE_DEVIC
 
 _MAY_COME_LATE = {"set_device", "device_ids="}
 
-_MOVES = ("cuda", "to", "device")
+_MOVES = ("cuda", "to", "device", "placed")
 """The purposes of calls that say where a tensor or a model is."""
 
 _USES = ("cuda", "to")
@@ -143,7 +143,8 @@ def _device(call: Call) -> str | None:
         )
     if call.does not in _MOVES:
         return None
-    given = call.argument("device", 0) or call.argument("type")
+    position = None if call.does == "placed" else 0
+    given = call.argument("device", position) or call.argument("type")
     if given is None:
         return None
     if call.does == "device" and call.argument("index", 1) is not None:

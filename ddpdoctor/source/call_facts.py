@@ -30,7 +30,7 @@ _WORK = re.compile(
 )
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
-    "unscale", "scale", "prepare", "shard", "change-gradient", "watches", "run-engine",
+    "unscale", "scale", "prepare", "shard", "placed", "change-gradient", "watches", "run-engine",
 }  # fmt: skip
 _SHOWS = frozenset({"print", "log"})
 _ITSELF = (("self",), ("cls",))
@@ -72,6 +72,8 @@ class CallFacts:
             return None
         at = At(scope, raw.order, raw.block)
         what = meaning(self.values, raw.node, at)
+        if not what.does and self._is_on_a_plain_device(what, raw.node, at):
+            what = replace(what, does="placed")
         if (
             not what.does
             and what.target is None
@@ -102,6 +104,14 @@ class CallFacts:
             contexts=self.places.with_blocks.around(raw.block, scope),
             given=self._given(what, raw.node, scope),
         )
+
+    def _is_on_a_plain_device(self, what: Meaning, node: ast.Call, at: At) -> bool:
+        """Whether torch makes a tensor or a layer on `cuda` or `cpu`, without a number."""
+        given = next((one.value for one in node.keywords if one.arg == "device"), None)
+        if given is None or what.target is not None or not what.name.startswith("torch."):
+            return False
+        found = self.values.of(given, at)
+        return bool(found) and all(one.text.strip("\"'") in {"cuda", "cpu"} for one in found)
 
     def _receiver(self, what: Meaning, node: ast.Call, at: At) -> Value | None:
         """The object that a method is called of; None where that does not matter."""
@@ -197,7 +207,7 @@ class CallFacts:
     def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
         func, name = raw.node.func, raw.name
         for keyword in raw.node.keywords:
-            if any(keyword.arg in each for each in SHARDS):
+            if keyword.arg == "device" or any(keyword.arg in each for each in SHARDS):
                 return True
         if isinstance(func, ast.Attribute):
             last = func.attr

@@ -82,6 +82,9 @@ class ListedObjects:
             case ast.BinOp(op=ast.Add(), left=left, right=right):
                 first, second = self._list(left, at, hops - 1), self._list(right, at, hops - 1)
                 return [*first, *second] if first is not None and second is not None else None
+            case ast.IfExp(body=left, orelse=right):
+                first, second = self._list(left, at, hops - 1), self._list(right, at, hops - 1)
+                return [*first, *second] if first is not None and second is not None else None
             case ast.Call(func=ast.Name(id="list" | "tuple" | "reversed"), args=[whole]):
                 return self._list(whole, at, hops - 1)
             case ast.Call() as call:
@@ -101,6 +104,10 @@ class ListedObjects:
             return Listed(at, one.object) if one is not None and not self._tests_of_ranks(made) else None
         if not isinstance(node, ast.Call):
             return None
+        raw = next((call for call in at.scope.calls if call.node is node), None)
+        at = (
+            At(at.scope, raw.order, raw.block) if raw is not None else at
+        )  # in its branch of `[Report()] if first else []`
         found = self.values.of(node, at)
         its = found[0] if len(found) == 1 and found[0].kind is Kind.INSTANCE else None
         own = its is not None and its.made == self.values.where(node, at.scope) and class_named(self.values, its.note)

@@ -39,6 +39,7 @@ class LoopFacts:
         at = At(scope, raw.order, raw.block)
         place = self.places.place(scope, node)
         if isinstance(node, ast.While):
+            at = At(scope, raw.order + 1, raw.body)  # what the body assigns decides on the next turn
             over, counts, turns, head = (
                 self.places.guards.truth(value_of(self.values, node.test, at)),
                 True,
