@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
-from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, is_of_wrapped, loss_of
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding
@@ -147,8 +147,8 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
         if loss is None or loader.id not in loss.made:
             continue
         wrapped = any(
-            forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
-            for _, forward in forwards_of(graph, loss)
+            forward.receiver is not None and is_of_wrapped(graph, owner, forward.receiver)
+            for owner, forward in forwards_of(graph, loss)
         )
         prepared = any(origin.note == "prepared" for origin in loss.origins)
         repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))

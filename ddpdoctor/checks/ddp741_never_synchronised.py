@@ -91,7 +91,7 @@ def _with_wrapper(graph: CallGraph, forward: Call, change: Change) -> bool:
 
 
 def _off_until_step(function: Function, forwards: list[Call]) -> Change | None:
-    """Where a function switches it off before its only forward, and on again no earlier than after the step."""
+    """Where a function switches it off before its only forward, and on again no earlier than after all micro-batches."""
     changes = [change for change in function.changes if change.key.endswith(".require_backward_grad_sync")]
     step = next((call for call in function.calls if call.does == "step" and call.order > forwards[0].order), None)
     before = [change for change in changes if change.order < forwards[0].order]
@@ -100,7 +100,8 @@ def _off_until_step(function: Function, forwards: list[Call]) -> Change | None:
     last, receiver = before[-1], forwards[0].receiver
     off = last.value.constant == "False" and not last.guards
     same = receiver is not None and last.key.rpartition(".")[0] == receiver.text
-    on = any(last.order < change.order < step.order for change in changes)
+    micro_batches = next(loop for loop in function.loops if loop.order == forwards[0].loops[-1])
+    on = any(last.order < change.order <= micro_batches.last_order for change in changes)
     return last if off and same and not on else None
 
 

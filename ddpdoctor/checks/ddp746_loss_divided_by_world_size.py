@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
-from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
@@ -21,6 +21,8 @@ RULE = Rule(
     leads_to=("DDP521",),
 )
 
+_LEAVES_LOSSES = frozenset({"accelerate", "fabric"})
+"""Frameworks whose `backward` divides a loss by no number of ranks."""
 _BY_HAND = ("no_sync", "register_comm_hook", "register_ddp_comm_hook")
 """What programs call in which DDP does not average every gradient."""
 
@@ -31,8 +33,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     yield from _divided_again(graph)
     yield from _given_back(graph)
     for function, backward in graph.calls("backward"):
-        value = backward.receiver
-        if value is None or graph.any_program(function, DOES_THE_DATA):
+        value = loss_of(graph, backward)
+        if value is None or graph.any_program(function, DOES_THE_DATA - _LEAVES_LOSSES):
             continue
         divided = _divided(value)
         if divided is None:
@@ -142,7 +144,8 @@ def _reduced_again(graph: CallGraph) -> Iterator[Finding]:
             continue
         if graph.any_program(function, _BY_HAND):
             continue
-        if any("grad" not in guard.test or guard.by_rank or guard.by_local for guard in call.guards):
+        tests = [guard for guard in call.guards if guard.form != "while" or guard.by_rank or guard.by_local]
+        if any("grad" not in guard.test or guard.by_rank or guard.by_local for guard in tests):
             continue
         if any(change.key.endswith("grad_sync") for each in graph.functions.values() for change in each.changes):
             continue

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_one_part
 from ddpdoctor.analysis.training_code.local_values import own_value
+from ddpdoctor.analysis.training_code.several_ranks import runs_several
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Function
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -24,14 +27,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each step of such a scheduler with a local value."""
     loaders = evaluation_loaders(graph)
     for function, call in graph.calls("step"):
-        if (
-            call.receiver is None
-            or not call.arguments
-            or not any(one.note == "plateau" for one in call.receiver.origins)
-        ):
+        if call.receiver is None or not call.arguments or not _lowers_by_a_metric(function, call.receiver):
             continue
         value = call.arguments[0].value
-        origin = own_value(graph, function, value)
+        origin = own_value(graph, function, value) or _of_lightning(graph, function, value)
         if origin is None and not of_one_part(graph, value, loaders):
             continue
         yield code_finding(
@@ -42,3 +41,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=origin,
             remedy=f"all_reduce `{value.text}` over all ranks before `{call.receiver.text}.step`",
         )
+
+
+def _of_lightning(graph: CallGraph, function: Function, value: Value) -> Origin | None:
+    """What a LightningModule's forward gave in a hook: Lightning gives each rank its part of every data set."""
+    if function.hook != "lightning" or value.may(Kind.SHARED) or not runs_several(graph, function, "lightning"):
+        return None
+    return next((one for one in value.origins if one.kind is Kind.LOCAL and one.note == "forward"), None)
+
+
+def _lowers_by_a_metric(function: Function, scheduler: Value) -> bool:
+    """Whether a scheduler is ReduceLROnPlateau; the one that a LightningModule steps by hand with a value can be no other."""
+    of_lightning = function.hook == "lightning" and scheduler.text.endswith("lr_schedulers()")
+    return of_lightning or any(one.note == "plateau" for one in scheduler.origins)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, has_batch_norm, wraps_of
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
@@ -27,9 +26,8 @@ FEWEST = 8  # samples; below that BatchNorm's error grows fast (Wu and He, Group
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each training loader of so few samples that feeds a wrapped model with BatchNorm."""
     for function, loader in graph.calls("loader"):
-        size = loader.argument("batch_size", 1)
-        given = whole_number(size.constant or "") if size is not None else 1
-        if given is None or not 0 < given < FEWEST:
+        given, option = _samples(loader)
+        if not 0 < given < FEWEST:
             continue
         if graph.any_program(function, ("convert_sync_batchnorm", "SyncBatchNorm")):
             continue
@@ -37,10 +35,23 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if backward is not None and loader.argument("batch_sampler") is None:
             yield code_finding(
                 RULE,
-                f"BatchNorm of the wrapped model sees {given} sample{'s' if given != 1 else ''} per rank",
+                f"BatchNorm of the wrapped model sees {given} sample{'s' if given != 1 else ''} per rank"
+                f"{f', the default of {option}' if option else ''}",
                 loader.place,
                 backward.place,
             )
+
+
+def _samples(loader: Call) -> tuple[int, str]:
+    """The batch size, and the option that it is the default of; 0 where it is not known."""
+    size = loader.argument("batch_size", 1)
+    if size is None:
+        return 1, ""
+    options = [one.text for one in size.origins if one.note == "argument"]
+    known = [one.text for one in size.origins if one.kind is Kind.CONSTANT]
+    if len(known) != 1 or len(options) > 1 or len(size.origins) != len(options) + 1:
+        return 0, ""
+    return whole_number(known[0]) or 0, "".join(options)
 
 
 def _trained(graph: CallGraph, loader: Call) -> Call | None:
@@ -51,7 +62,8 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
 
 
 def _normalises(graph: CallGraph, function: Function, backward: Call) -> bool:
-    if backward.receiver is None or next(inner_loops(function, backward.order), None) is None:
+    repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))
+    if backward.receiver is None or not repeated:
         return False
     wrapped = [call.receiver for _, call in forwards_of(graph, backward.receiver) if call.receiver is not None]
     models = [

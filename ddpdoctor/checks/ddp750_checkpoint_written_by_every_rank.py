@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.analysis.training_code.models_and_loaders import is_of_wrapped
 from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several, started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -155,10 +156,9 @@ def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether the object of a method is a wrapped model, the module inside, or what a wrapper was made of."""
     if call.receiver is None:
         return False
-    if call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None:
+    if is_of_wrapped(graph, function, call.receiver):
         return True
     if not call.receiver.origins and call.receiver.text.endswith(".module"):  # `getattr(self, name).module`
         return next(graph.calls_near(function, "wrap-ddp"), None) is not None
-    inner = [wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp")]
-    inner += [made.argument("model", 0) for _, made in graph.calls_near(function, "hf-trainer")]
+    inner = [made.argument("model", 0) for _, made in graph.calls_near(function, "hf-trainer")]
     return any(model is not None and model.made & call.receiver.made for model in inner)

@@ -54,8 +54,6 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _function(guard: Guard) -> str:
     """The function in a test that is not called, as written: the test itself, or a part of it between `and`, `or`, `not`."""
-    if guard.state:
-        return ""
     for part in _PARTS.split(guard.test):
         name = part.strip().removeprefix("not ")
         last = name.rpartition(".")[2]

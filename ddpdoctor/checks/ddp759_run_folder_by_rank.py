@@ -69,9 +69,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _is_free(graph: CallGraph, function: Function, counted: Origin) -> bool:
-    """Whether it has the first name that was free, in a file that starts the ranks: another one may run alone, too."""
+    """Whether it has the first name that was free, where ranks are: in a file that starts them, or for functions that do."""
+    if _ASKED.search(counted.text) is None:
+        return False
     beside = graph.modules[function.id.partition("::")[0]].functions
-    return _ASKED.search(counted.text) is not None and any(graph.starts_the_job(each, 1) for each in beside)
+    callers = [caller for caller, _ in graph.callers.get(function.id, ())]
+    own = bool(callers) and all(graph.starts_the_job(caller, 1) for caller in callers)
+    return own or any(graph.starts_the_job(each, 1) for each in beside)
 
 
 def _is_there(counted: Origin, path: Value) -> bool:

@@ -166,9 +166,18 @@ def _of_framework(values: Values, node: ast.Attribute, key: str, at: At) -> Orig
     if node.attr in names.OF_WRITERS and owner.endswith("args"):
         known = "transformers" in values.project.sources[at.scope.file].text
         return Origin(kind=Kind.RANK, text=key, note="first" if known else "uncertain")
+    if node.attr == "output" and owner == "state" and _returns_its_own(values.project.sources[at.scope.file].text):
+        return Origin(kind=Kind.LOCAL, text=key, note="own")
+    if (owner, node.attr) in names.WORLD_SIZES:
+        return Origin(kind=Kind.WORLD_SIZE, text=key)
     run = node.attr == "run" and owner == "wandb"  # None where the rank has not called `wandb.init`
     dummy = node.attr == "experiment" and owner.endswith("logger")  # of Lightning, on all ranks but the first one
     return Origin(kind=Kind.SOME_RANKS, text=key, note="uncertain") if run or dummy else None
+
+
+def _returns_its_own(text: str) -> bool:
+    """Whether the output of Ignite's engines in a file is what the update function of this rank returned, and nothing reduced."""
+    return "ignite" in text and "reduce(" not in text
 
 
 def _reduced_by_itself(values: Values, objects: Origins, name: str) -> list[Origin]:

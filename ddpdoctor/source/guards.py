@@ -70,6 +70,13 @@ class Guards:
         guard = self._of(block, scope)
         return guard if guard is not None and guard.value.may(Kind.FUNCTION) is not None else None
 
+    def tested(self, test: ast.expr, at: At, *, chosen: bool = False) -> Value:
+        """What a test depends on; `chosen`: that of a `case`."""
+        value = _as_test(self.truth(value_of(self.values, test, at), chosen=chosen))
+        if _asks_for_none(test):  # what an object holds does not decide whether there is one
+            value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
+        return value
+
     def _of(self, block: Block, scope: Scope, *, after: bool = False) -> Guard | None:
         key = (id(block) * 2 + after, id(self.values.context_in(scope)))
         if key not in self._made:
@@ -97,9 +104,7 @@ class Guards:
                 form="main", file=scope.file, line=test.lineno, test="__name__", branch=0, value=Value(), state=True
             )
         at = At(scope, block.order, block.parent or block)
-        value = _as_test(self.truth(value_of(self.values, test, at), chosen=block.form == "case"))
-        if _asks_for_none(test):  # what an object holds does not decide whether there is one
-            value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
+        value = self.tested(test, at, chosen=block.form == "case")
         words = tuple(dict.fromkeys(names_in(test)))
         ranked = value.may(*RANK_KINDS)
         unsure = ranked is not None and ranked.note == "uncertain"

@@ -41,7 +41,7 @@ class LoopFacts:
         if isinstance(node, ast.While):
             at = At(scope, raw.order + 1, raw.body)  # what the body assigns decides on the next turn
             over, counts, turns, head = (
-                self.places.guards.truth(value_of(self.values, node.test, at)),
+                self.places.guards.tested(node.test, at),
                 True,
                 None,
                 f"while {self.values.text(node.test, scope)}",

@@ -366,6 +366,8 @@ RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on
                    "one_rank_only", "main_rank_only", "rank0_only")  # fmt: skip
 """Decorators that run a function on one rank."""
 
+WORLD_SIZES = frozenset({("accelerator", "num_processes"), ("fabric", "world_size"), ("trainer", "world_size")})
+"""The attributes of frameworks' objects, under their usual names, that hold the number of ranks."""
 STATE_WORDS = ("is_initialized", "is_available", "world_size", "distributed", "is_dist", "use_ddp", "use_dist", "multi_gpu",
                "n_gpu", "num_gpu", "nprocs", "num_processes", "num_devices", "ddp", "get_world_size", "dist_avail", "is_ddp",
                "parallel", "multigpu", "is_torchelastic_launched", "fsdp", "no_cuda", "use_cuda")  # fmt: skip

@@ -46,6 +46,7 @@ _MATTERS = re.compile(
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
     r"|__getitem__|makedirs|mkdir|random_split|train_test_split|wget"
     r"|\bsetattr\(|\.grad\b|\.item\(|BatchNorm|\bprint\(|tqdm|no_sync"
+    r"|\bself\.(?:\w{1,30}_)?(?:model|net|network|module|policy)\("
     r"|requires_grad|register_buffer|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
     re.MULTILINE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.source.dotted_names import dotted
@@ -37,7 +38,8 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
             if only is None and steps and isinstance(node, ast.Attribute):
                 return _within(values, node.value, node.attr, at, steps - 1)
             written = items_of(values, *only, steps - 1) if only is not None else None
-            return _changed(node, written, at) if written is not None else None
+            grown = _grown(values, dotted(node), written, at, steps - 1) if written is not None else None
+            return _changed(node, grown, at) if grown is not None else None
         case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))) if steps:
             return _within(values, owner, key, at, steps - 1)
         case ast.Dict():
@@ -137,6 +139,22 @@ def _given_by_name(values: Values, scope: Scope) -> Items | None:
         return None
     place = At(sites[0].caller, sites[0].call.order, sites[0].call.block)
     return {name: (value, place) for name, value in sites[0].keywords if name not in scope.parameters}
+
+
+def _grown(values: Values, name: str, written: Items, at: At, steps: int) -> Items | None:
+    """A dict with those that its `update` takes in before a line; None where that is not known."""
+    defined = at.scope.definitions
+    single = {id(one.value) for key, given in defined.items() if key.startswith(f"{name}[") for one in given}
+    for one in defined.get(name, ()):
+        if one.form != "change" or one.order >= at.order or one.value is None or isinstance(one.value, ast.Dict):
+            continue
+        if id(one.value) in single:  # `options["lr"] = 0.1`, which `_changed` adds
+            continue
+        taken = items_of(values, one.value, At(at.scope, one.order, one.block), steps) if steps > 0 else None
+        if taken is None or not reaching([replace(one, kills=True)], at.order, at.block)[1]:
+            return None
+        written = written | taken
+    return written
 
 
 def _changed(node: ast.Name | ast.Attribute, written: Items, at: At) -> Items | None:

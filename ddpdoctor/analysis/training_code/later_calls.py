@@ -88,12 +88,16 @@ def reduces_gradients(graph: CallGraph, call: Call) -> bool:
 
 
 def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> bool:
-    """Whether the step averages gradients, or may do so, in a collective of its own after the backward."""
+    """Whether the step averages gradients or weights, or may do so, in a collective of its own after the backward."""
     averages = graph.once(
         ("averages", function.id), lambda: [call for call in function.calls if _may_average(graph, call)]
     )
+    steps = [call.order for call in function.calls if call.does == "step" and call.order > backward.order]
+    stepped = min(steps, default=backward.order)
     return any(
-        call.order > backward.order and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]
+        call.order > backward.order
+        and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]
+        and (call.order < stepped or not _gathers(graph, call))  # a gather behind the step is one of outputs
         for call in averages
     )
 
@@ -104,6 +108,13 @@ def _may_average(graph: CallGraph, call: Call) -> bool:
     if reached is not None and not reached.call.name.endswith("barrier") and not _is_of_figure(reached.call):
         return True
     return bool(call.target) and _may_reduce(graph, call.target, 3)
+
+
+def _gathers(graph: CallGraph, call: Call) -> bool:
+    """Whether all that a call is known to lead to is a gather."""
+    reached = graph.leads_to_collective(call)
+    gathers = reached is not None and "gather" in reached.call.name.rpartition(".")[2]
+    return gathers and not (call.target and _may_reduce(graph, call.target, 3))
 
 
 def _may_reduce(graph: CallGraph, function_id: str, depth: int) -> bool:

@@ -81,6 +81,14 @@ def always_wrapped(graph: CallGraph, value: Value) -> bool:
     )
 
 
+def is_of_wrapped(graph: CallGraph, function: Function, value: Value) -> bool:
+    """Whether a value is a wrapped model, the module inside, or what a wrapper in the function's programs was made of."""
+    if value.may(Kind.WRAPPED, Kind.BARE) is not None:
+        return True
+    inner = (wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp"))
+    return any(model is not None and model.made & value.made for model in inner)
+
+
 def forwards_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
     """The forward calls that a loss comes from."""
     found = [graph.made[made] for made in value.made if made in graph.made]
