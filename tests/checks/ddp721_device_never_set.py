@@ -57,8 +57,8 @@ SICK = (
             ('torch.device("cuda", local_rank)', 'torch.device("cuda")'),
             (", device_ids=[local_rank]", ""),
         ),
-        says="images.to(device) is GPU 0 on every rank: nothing in this program says which GPU is whose",
-        where=("train.py:17 evaluate", "train.py:26 main"),
+        says='torch.device("cuda") is GPU 0 on every rank: nothing in this program says which GPU is whose',
+        where=("train.py:27 main", "train.py:26 main"),
     ),
 )
 HEALTHY = (
