@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
@@ -92,14 +93,19 @@ def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> boo
     averages = graph.once(
         ("averages", function.id), lambda: [call for call in function.calls if _may_average(graph, call)]
     )
-    steps = [call.order for call in function.calls if call.does == "step" and call.order > backward.order]
-    stepped = min(steps, default=backward.order)
+    steps = graph.once(("orders of steps", function.id), lambda: sorted(_steps(function)))
+    behind = bisect_right(steps, backward.order)
+    stepped = steps[behind] if behind < len(steps) else backward.order
     return any(
         call.order > backward.order
         and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]
         and (call.order < stepped or not _gathers(graph, call))  # a gather behind the step is one of outputs
         for call in averages
     )
+
+
+def _steps(function: Function) -> Iterator[int]:
+    return (call.order for call in function.calls if call.does == "step")
 
 
 def _may_average(graph: CallGraph, call: Call) -> bool:
