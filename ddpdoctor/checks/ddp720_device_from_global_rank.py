@@ -23,7 +23,7 @@ RULE = Rule(
     remedy='choose the GPU by the local rank: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`',
     leads_to=("DDP415", "DDP401"),
 )
-_LEAVES_IT = frozenset({"deepspeed", "submitit"})
+_LEAVES_IT = frozenset({"deepspeed", "ignite", "submitit"})
 """Frameworks whose programs choose the device themselves."""
 _ONE_NODE = ("spawn", "start_processes", "Process", "notebook_launcher")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -24,14 +25,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such wrapper that is always made once there is a process group."""
     for function, call in graph.calls("wrap-dp"):
         if (inner := _wrapper_inside(graph, call)) is not None and not call.guards:
-            yield _finding(call, inner, f"the wrapper of line {inner.place.line} is wrapped in nn.DataParallel")
+            yield _finding(
+                call,
+                inner,
+                f"the wrapper of line {inner.place.line} is wrapped in nn.DataParallel: every rank uses every GPU",
+            )
             continue
         if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
-        beside = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
-        if beside or graph.on_all_ranks(function) is not True:
+        alone = _of_one_rank(call)
+        chosen = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
+        if (chosen and not alone) or graph.on_all_ranks(function) is not True:
             continue
-        inits = [init for init in function.calls if init.order < call.order and _initialises(graph, init)]
+        inits = [one for one in function.calls if one.order < call.order and _needs_a_group(graph, one)]
         outer = [
             init
             for caller, way in graph.callers.get(function.id, ())
@@ -40,12 +46,29 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ]
         if inits or outer:
             first = (inits or outer)[0]
-            told = f"the model is wrapped in nn.DataParallel though line {first.place.line} made a process group"
+            made = "wrapped one in DDP" if first.does == "wrap-ddp" else "made a process group"
+            who, uses = ("one rank", "it uses") if alone else ("every rank", "each of them uses")
+            told = f"{who} wraps a model in nn.DataParallel though line {first.place.line} {made}: {uses} every GPU"
             yield _finding(call, first, told)
 
 
 def _finding(call: Call, first: Call, what: str) -> Finding:
-    return code_finding(RULE, f"{what}: every rank uses every GPU", call.place, first.place)
+    return code_finding(RULE, what, call.place, first.place)
+
+
+def _of_one_rank(call: Call) -> bool:
+    """Whether a test of the rank alone decides, behind which one rank goes on."""
+    guard = rank_guard(call.guards)
+    return (
+        guard is not None
+        and guard.of_rank == "first"
+        and all(one is guard or one.form == "while" for one in call.guards)
+    )
+
+
+def _needs_a_group(graph: CallGraph, call: Call) -> bool:
+    """Whether a call that is always made makes the process group, or wraps a model in DDP, which needs one."""
+    return _initialises(graph, call) or (call.does == "wrap-ddp" and not call.guards)
 
 
 def _wrapper_inside(graph: CallGraph, call: Call) -> Call | None:

@@ -25,18 +25,24 @@ RULE = Rule(
 
 _LONG = frozenset({"download", "prepare-data"})
 _SOUNDS_LONG = re.compile(
-    r"(?i)tokeni[sz]e|preprocess|benchmark|evaluate|extract(?:_|$)|convert_|encode_(?:all|data|corpus)|download|featuri[sz]e"
+    r"(?i)tokeni[sz]e|preprocess|(?:un)?pack(?![a-z])|un(?:tar|zip)(?![a-z])|decompress|benchmark|evaluate|extract(?:_|$)|convert_|encode_(?:all|data|corpus)|download|featuri[sz]e"
     r"|(?:prepare|build|make|create|write|generate|compute)_(?:\w{1,40}_)?(?:data|cache|corpus|index|vocab|vocabulary|dataset|manifest"
     r"|shards|features|embeddings|lmdb|records|statistics|stats)(?![a-z])"
 )
 """Parts of the names of functions that go over a data set."""
+_LEAVES_WORK = frozenset({"accelerate", "deepspeed", "transformers"})
+"""Frameworks that leave it to the program which rank prepares the data."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such loop over data, where all ranks meet behind it."""
     for function in graph.functions.values():
         found = next(_work(graph, function), None)
-        if found is None or graph.any_program(function, DOES_THE_DEVICE) or not _default_timeout(graph, function):
+        if (
+            found is None
+            or graph.any_program(function, DOES_THE_DEVICE - _LEAVES_WORK)
+            or not _default_timeout(graph, function)
+        ):
             continue
         work, done, guard = found
         meets = next((call for call in function.calls if _meets(graph, call, work)), None)
@@ -98,5 +104,8 @@ def _meets(graph: CallGraph, call: Call, work: Call | Loop) -> bool:
 
 
 def _default_timeout(graph: CallGraph, function: Function) -> bool:
+    """Whether what makes the process group, Accelerate included, is given no timeout."""
     inits = [call for _, call in graph.calls_near(function, "init")]
+    if not inits and graph.any_program(function, ("accelerate",)):
+        return not graph.any_program(function, ("InitProcessGroupKwargs", "ddp_timeout="))
     return bool(inits) and all(call.argument("timeout") is None for call in inits)

@@ -126,27 +126,54 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
 def _in_a_called_function(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that a method of the wrapped model adds, and parameters that a helper unfreezes, where they are called too late."""
     wraps = [call for call in function.calls if call.does == "wrap-ddp"]
-    steps = [(step, step.item) for step in unfolded(graph, function) if step.way] if len(wraps) == 1 else []
+    steps = [(step, step.item) for step in unfolded(graph, function) if step.way] if wraps else []
     changes = [(step, change) for step, change in steps if isinstance(change, Change)]
-    frozen = {change.place for step, change in changes if _sets(step, "False") and step.first.order < wraps[0].order}
-    later = [(step, change) for step, change in changes if step.first.order > wraps[0].order and _reaches_inside(step)]
+    for wrap in wraps:
+        found = _too_late(changes, wrap, wraps)
+        if found is not None:
+            yield found
+            return
+
+
+def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call]) -> Finding | None:
+    """What a called function changes in the model of a wrapper behind all wrappers; where there are several its name tells it."""
+    alone, last = len(wraps) == 1, max(each.order for each in wraps)
+    module = wrap.argument("module", 0)
+    model = module.text if module is not None else ""
+    frozen = {
+        change.place
+        for step, change in changes
+        if _sets(step, "False") and step.first.order < wrap.order and (alone or _is_given(step, model))
+    }
+    later = [(step, change) for step, change in changes if step.first.order > last and _reaches_inside(step)]
     again = any(_sets(step, "False") for step, _ in later)
     for step, change in later:
         if _sets(step, "True") and change.place in frozen and not again:
             what, how = f"`{change.key} = True` unfreezes parameters", "leaves out"
-        elif change.key.startswith("self.") and change.value.may(Kind.MODEL) and ".module." in step.way[-1].text:
+        elif (
+            alone
+            and change.key.startswith("self.")
+            and change.value.may(Kind.MODEL)
+            and ".module." in step.way[-1].text
+        ):
             what, how = _what(change), "does not reduce"
         else:
             continue
-        yield code_finding(
+        return code_finding(
             RULE,
-            f"{what} in {step.way[-1].text}, after the wrapper was made in line {wraps[0].place.line}, which {how} the gradients "
+            f"{what} in {step.way[-1].text}, after the wrapper was made in line {wrap.place.line}, which {how} the gradients "
             "of what came later",
             step.first.place,
             change.place,
-            wraps[0].place,
+            wrap.place,
         )
-        return
+    return None
+
+
+def _is_given(step: Step, model: str) -> bool:
+    """Whether a call on the way is given a model under this name, or a part of it."""
+    given = {text for call in step.way for _, text in call.given}
+    return any(text == model or text.startswith(f"{model}.") for text in given)
 
 
 def _sets(step: Step, literal: str) -> bool:
