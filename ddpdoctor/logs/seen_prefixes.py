@@ -89,4 +89,4 @@ class SeenPrefixes:
 
 
 def _with_any_numbers(prefix: str) -> re.Pattern[str]:
-    return re.compile("".join(r"\d+" if part.isdecimal() else re.escape(part) for part in _NUMBER.split(prefix)))
+    return re.compile("".join(r"\d+" if _NUMBER.fullmatch(part) else re.escape(part) for part in _NUMBER.split(prefix)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ddpdoctor.analysis.crashes.error_patterns import ErrorTable, KnownError, SecondaryError, secondary_error
 from ddpdoctor.analysis.crashes.tries_again import without_what_was_caught
@@ -115,7 +116,7 @@ class Failure:
         return (Where.at(place, rank=self.rank, note=note),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Failures:
     """How ranks of the job failed."""
 
@@ -128,7 +129,14 @@ class Failures:
 
     def of(self, code: str) -> tuple[Failure, ...]:
         """The failures whose error text belongs to this rule."""
-        return tuple(failure for failure in self.all if failure.code == code)
+        return tuple(self._by_code.get(code, ()))
+
+    @cached_property
+    def _by_code(self) -> Mapping[str | None, Sequence[Failure]]:
+        found: dict[str | None, list[Failure]] = {}
+        for failure in self.all:
+            found.setdefault(failure.code, []).append(failure)
+        return found
 
     def without_a_place(self, code: str) -> bool:
         """Whether exceptions in the log belong to this rule, and no line of the user's own is in any of their stacks."""
