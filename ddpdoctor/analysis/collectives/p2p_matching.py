@@ -268,7 +268,8 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
 def _not_dropped(found: list[Unmatched], programs: ProgramComparison) -> list[Unmatched]:
     """Without those of which the partner has completed and dropped its half.
 
-    It has made as many sends and receives as ranks with its part in other groups, where nobody waits in this way.
+    It has made as many sends and receives as ranks with its part in other groups, where nobody waits in this way. In a circle the
+    others with its part are those of the circle itself, which tell nothing of that.
     """
     unsure = [one for one in found if one.batch is not None]
     if not unsure:
@@ -283,6 +284,8 @@ def _not_dropped(found: list[Unmatched], programs: ProgramComparison) -> list[Un
 
     def made(one: Unmatched) -> bool:
         if one.batch is None or groups[one.batch[0]] not in elsewhere:
+            return False
+        if programs.places.place(one.partner, one.batch[0]) is None:
             return False
         kind = programs.kind(one.partner, one.batch[0], point_to_point=True)
         return kind is not None and programs.surplus(one.partner, kind) == 0

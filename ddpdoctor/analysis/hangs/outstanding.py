@@ -184,13 +184,15 @@ def _lost_outstanding(record: FlightRecord, *, whole: bool, full: bool) -> bool:
 def _follows(record: FlightRecord, number: int, oldest: int | None, group: ProcessGroup) -> bool:
     """Whether the oldest outstanding call of a group, else what comes next, is the one after a call that is complete.
 
-    By the dump's table of groups, or by the call before it: the watchdog that fills the table may lag behind.
+    By the dump's table of groups, or by the collective before it: the watchdog that fills the table may lag behind. Of sends and
+    receives, which end in any order, one that is complete tells of no other.
     """
     seq, end = (record.seq[oldest], oldest) if oldest is not None else ((group.last_enqueued or 0) + 1, len(record))
     if seq <= (group.last_completed or 0) + 1:
         return True
-    before = (entry for entry in range(end - 1, -1, -1) if record.calls[record.call[entry]].group == number)
-    return any(record.seq[entry] == seq - 1 for entry in islice(before, 1))
+    calls = ((entry, record.calls[record.call[entry]]) for entry in range(end - 1, -1, -1))
+    before = ((entry, call) for entry, call in calls if call.group == number)
+    return any(record.seq[entry] == seq - 1 and not call.point_to_point for entry, call in islice(before, 1))
 
 
 def without_completed_alone(records: Mapping[int, FlightRecord]) -> frozenset[int]:
