@@ -6,12 +6,14 @@ import ast
 
 
 def as_comparison(node: ast.Match, branch: int) -> ast.expr:
-    """The test by which a case is chosen; the subject itself where its pattern does more than compare with values."""
+    """The test by which a case is chosen: True of one that is always; the subject where the pattern does more than compare."""
     case = node.cases[branch]
     mine = _values(case.pattern)
     if mine and case.guard is None:
         return _compared(node.subject, mine, inverted=False)
     rest = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+    if rest and case.guard is None and not branch:
+        return ast.copy_location(ast.Constant(value=True), node.subject)
     before = [_values(one.pattern) for one in node.cases[:branch] if one.guard is None]
     if not rest or not before or not all(before):
         return node.subject
