@@ -17,6 +17,8 @@ STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher", "Thread"
 
 OPTION_MAKERS = frozenset({"add_argument", "option"})
 """Of argparse and of click: what declares an option of the command line."""
+_PARSES_OPTIONS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+"""Of argparse: what gives an object that holds the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Index:
     """By the last part of an owner's name and attribute, what is assigned through a name other than `self`."""
     options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
     """By name of its destination, the calls that declare an option of the command line, with the option as written."""
+    parsed: dict[str, set[str]] = field(default_factory=dict)
+    """By name, the files in which it holds the options that argparse has read."""
     items: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
     """By file and `name['key']`, what functions assign to the keys of a module's dict."""
     from_functions: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
@@ -196,6 +200,8 @@ class Index:
         if not name:
             return
         made = self.project.resolve(scope, name)
+        if _parses_options(value) or (isinstance(made, Scope) and any(map(_parses_options, _given_back(made)))):
+            self.parsed.setdefault(key.rpartition(".")[2], set()).add(scope.file)
         if isinstance(made, Scope) and made.is_class and "__call__" in made.functions:
             self.objects.setdefault(id(made), set()).add(key.rpartition(".")[2])
 
@@ -318,3 +324,14 @@ def is_property(scope: Scope) -> bool:
 
 def _is_static(scope: Scope) -> bool:
     return any(dotted(decorator) == "staticmethod" for decorator in scope.decorators)
+
+
+def _parses_options(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] in _PARSES_OPTIONS
+
+
+def _given_back(function: Scope) -> Iterator[ast.expr | None]:
+    """What a function returns: as written, or what the name that it returns is given."""
+    for value, _, _ in function.returns:
+        yield value
+        yield from (one.value for one in function.definitions.get(dotted(value), ()))

@@ -180,7 +180,8 @@ def _field(values: Values, owner: str, name: str, near: frozenset[str]) -> Itera
             found += values.defined(assigned, definition, scope)
     if found and owner not in ARGUMENT_OBJECTS and all(one.kind is Kind.CONSTANT for one in found):
         found.append(Origin(kind=Kind.UNKNOWN, text=f"{owner}.{name}"))  # another object may have this name
-    if owner in ARGUMENT_OBJECTS or owner.endswith(("args", "opt", "config", "cfg")):
+    parsed = not near.isdisjoint(values.index.parsed.get(owner, ()))
+    if parsed or owner in ARGUMENT_OBJECTS or owner.endswith(("args", "opt", "config", "cfg")):
         found += _option(values, name, near)
     return found
 
