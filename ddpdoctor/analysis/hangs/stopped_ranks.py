@@ -104,10 +104,12 @@ def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[in
     """Whether peers that have completed this number have completed what the others wait in.
 
     A few of many may have called something else, which ended without the others, where their dumps do not hold it; and so may one
-    of two where the call itself is `lost`, and that before the last that it completed.
+    of two where the call itself is `lost`, and the last that it completed: those behind it would not have ended. Where nothing is
+    known to have ended on the other one, the table of its group may be empty.
     """
     through = [rank for rank, last in ended.items() if last >= seq]
-    if 2 * len(through) >= len(group.members) and not (lost and len(through) == 1):
+    alone = lost and len(through) == 1 and (ended[through[0]] == seq or seq == 1)
+    if 2 * len(through) >= len(group.members) and not alone:
         return True
     return any(timeline.issued(group, rank, seq) is not None for rank in through)
 
