@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 from collections import Counter
 from collections.abc import Callable
@@ -45,14 +44,16 @@ def _of_files(name: str, files: dict[str, str]) -> Planted:
 
 
 def rewritten(program: Planted, rewrite: Callable[[Program], int]) -> Planted | None:
-    """The program after a rewrite; None where that finds nothing to change."""
+    """The program after a rewrite; None where that finds nothing to change, or what no Python can say: `(self.d := 1)`."""
     trees = copy.deepcopy(read(program.files))
     if not rewrite(trees):
         return None
     files = written(trees)
-    for file, text in files.items():
-        ast.parse(text)
-        compile(text, file, "exec")
+    try:
+        for file, text in files.items():
+            compile(text, file, "exec")
+    except SyntaxError:
+        return None
     return _of_files(program.name, files)
 
 
