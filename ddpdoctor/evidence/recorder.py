@@ -17,6 +17,9 @@ class State(IntEnum):
     DONE = 2
 
 
+DEFAULT_GROUP = "default_pg"  # the description that torch gives it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessGroup:
     """A process group as one rank's recorder knows it."""

@@ -14,9 +14,9 @@ from ddpdoctor.source.data_sets import divided, is_streamed, subset
 from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.lengths import is_certain_rank, of_length
-from ddpdoctor.source.library_calls import carried, of_library
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At, Origins, environment, joined
+from ddpdoctor.source.package_calls import carried, of_package
 from ddpdoctor.source.passed_through import given_back
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.single_objects import SingleObject
@@ -82,7 +82,7 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
         last in {"get", "pop"} and isinstance(node.func, ast.Attribute) and is_environment(values, node.func.value, at)
     ):
         return _from_environment(values, node, at)
-    return of_library(values, node, what, at)
+    return of_package(values, node, what, at)
 
 
 def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:

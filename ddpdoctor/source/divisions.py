@@ -35,8 +35,8 @@ def divided(node: ast.Subscript, scope: Scope) -> tuple[ast.expr, ast.expr] | No
         parts = given[0].value if plain else None
     if not isinstance(parts, ast.Call) or not isinstance(parts.func, ast.Attribute) or parts.func.attr not in _DIVIDES:
         return None
-    of_library = isinstance(parts.func.value, ast.Name) and parts.func.value.id in _LIBRARIES
-    size = parts.args[1:] if of_library else parts.args
+    of_package = isinstance(parts.func.value, ast.Name) and parts.func.value.id in _LIBRARIES
+    size = parts.args[1:] if of_package else parts.args
     if not size or (isinstance(size[0], ast.Constant) and isinstance(size[0].value, str)):
         return None
-    return (parts.args[0] if of_library else parts.func.value), size[0]
+    return (parts.args[0] if of_package else parts.func.value), size[0]

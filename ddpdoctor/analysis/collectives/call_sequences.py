@@ -10,7 +10,7 @@ from operator import attrgetter, eq
 
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, program_frames
-from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup
+from ddpdoctor.evidence.recorder import DEFAULT_GROUP, Call, FlightRecord, ProcessGroup
 
 UNKNOWN = 0  # the number of a call that the recorder did not keep
 MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
@@ -200,7 +200,7 @@ def _split_by_members(
     name, description = users[0][0].name, users[0][0].description
     if member_lists:
         yield _group_sequences(users, max(member_lists, key=len), members_known=True)
-    elif description == "default_pg" or name in {"0", "default_pg"}:
+    elif description == DEFAULT_GROUP or name in {"0", DEFAULT_GROUP}:
         yield _group_sequences(users, everybody, members_known=True)
     else:
         yield _group_sequences(users, known.get(name, ()), members_known=name in known)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.evidence.recorder import DEFAULT_GROUP, FlightRecord, State
 
-DEFAULT_GROUP = "default_pg"  # the description that torch gives it
 CLOCKS_SECONDS = 60.0  # by which the clocks of two hosts may differ
 MOST_ASKED = 64  # of the ranks of this run
 

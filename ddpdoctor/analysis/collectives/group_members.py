@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
-from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.recorder import DEFAULT_GROUP, FlightRecord
 
-DEFAULT_GROUP = "default_pg"
 NAMELESS = ("", "undefined")  # descriptions of groups that the program gave none
 
 

@@ -14,12 +14,12 @@ from ddpdoctor.analysis.collectives.forward_loops import loop_of
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both
 from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
-from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
+from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepCount
-from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.recorder import DEFAULT_GROUP, FlightRecord
 from ddpdoctor.evidence.source import Condition, Jump, SourceCode
 
 COMPARED = 3  # iterations before one, at least, that tell how many collectives are usual
@@ -211,7 +211,7 @@ def derive(
 def _counts_tell_nothing(record: FlightRecord) -> bool:
     joins = any(frame.file.endswith(JOIN) for frame in record.frames)
     return joins or any(
-        (group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0])
+        (group.name in NAMES_OF_DEFAULT_GROUP or group.description == DEFAULT_GROUP)
         and (has_both(record, group.name) or called_in_turns(record, group.name))
         for group in record.groups
     )
@@ -351,5 +351,5 @@ def _made(calls: CollectiveCalls) -> int:
 def _own(calls: CollectiveCalls) -> Iterator[tuple[int, CollectiveCall]]:
     """The collectives of the default group that the user's own code called, by their numbers."""
     for call in calls.calls:
-        if call.seq is not None and call.group in DEFAULT_GROUP:
+        if call.seq is not None and call.group in NAMES_OF_DEFAULT_GROUP:
             yield call.seq, call

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ddpdoctor.analysis.collectives.forward_loops import loop_of, loop_with_an_exit
 from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
-from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, Timeline
+from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
@@ -167,9 +167,9 @@ def _behind(
 
 def _program_of(call: CollectiveCall, rank: int, timeline: Timeline | None) -> tuple[Frame, ...]:
     """The lines that led to this call, outermost first, by the flight recorder; none where it does not tell."""
-    if timeline is None or call.seq is None or call.group not in DEFAULT_GROUP:
+    if timeline is None or call.seq is None or call.group not in NAMES_OF_DEFAULT_GROUP:
         return ()
-    groups = [group for group in timeline.groups if group.name in DEFAULT_GROUP]
+    groups = [group for group in timeline.groups if group.name in NAMES_OF_DEFAULT_GROUP]
     issued = timeline.issued(groups[0], rank, call.seq) if groups else None
     return issued.stack if issued is not None else ()
 

@@ -30,11 +30,11 @@ from ddpdoctor.analysis.collectives.replaced_groups import without_replaced
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
-from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+from ddpdoctor.evidence.recorder import DEFAULT_GROUP, Call, FlightRecord, State
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck
 
-DEFAULT_GROUP = ("default_pg", "0", "")
+NAMES_OF_DEFAULT_GROUP = (DEFAULT_GROUP, "0", "")
 TRUSTED_AGE_SECONDS = 7 * 86400  # for calls whose timeout is not known
 GRACE_SECONDS = 60.0  # from a timeout to the dump that it causes: NCCL's watchdog waits that long for its peers
 
@@ -304,7 +304,7 @@ def _group(group_sequences: GroupSequences, call_index: CallIndex, transfers: Co
 
 def _spoken(group_sequences: GroupSequences) -> str:
     group = group_sequences.group
-    if group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0]:
+    if group.name in NAMES_OF_DEFAULT_GROUP or group.description == DEFAULT_GROUP:
         return ""
     return f"group {group.name}" + (f" ({group.description})" if group.description else "")
 

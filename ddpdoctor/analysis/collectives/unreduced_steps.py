@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import UnevenAccumulation
-from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, IssuedCall
+from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP, IssuedCall
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
@@ -98,7 +98,7 @@ def _stepped_without_ddp(calls: CollectiveCalls, made: int) -> bool:
 
 def _is_their_own(calls: CollectiveCalls, issued: IssuedCall) -> bool:
     """Whether the user's code made this call, and not DDP."""
-    return any(call.seq == issued.seq and call.group in DEFAULT_GROUP for call in calls.calls)
+    return any(call.seq == issued.seq and call.group in NAMES_OF_DEFAULT_GROUP for call in calls.calls)
 
 
 def ended_without_it(uneven: UnevenAccumulation | None, failures: Failures | None) -> bool:

@@ -103,13 +103,13 @@ def _behind_its_partner(send: EndedByPartner) -> Behind:
 def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[int, int], *, lost: bool) -> bool:
     """Whether peers that have completed this number have completed what the others wait in.
 
-    A few of many may have called something else, which ended without the others, where their dumps do not hold it; and so may one
-    of two where the call itself is `lost`, and the last that it completed: those behind it would not have ended. Where nothing is
-    known to have ended on the other one, the table of its group may be empty.
+    A few of many may have called something else, which ended without the others, where their dumps do not hold it. So may one of
+    two in a call that is `lost`, unless it has completed a later one of the group, for which it needs the other. Where nothing is
+    known to have ended on the other, its table of groups may be empty.
     """
     through = [rank for rank, last in ended.items() if last >= seq]
-    alone = lost and len(through) == 1 and (ended[through[0]] == seq or seq == 1)
-    if 2 * len(through) >= len(group.members) and not alone:
+    may_be_alone = lost and len(through) == 1 and (ended[through[0]] == seq or seq == 1)
+    if 2 * len(through) >= len(group.members) and not may_be_alone:
         return True
     return any(timeline.issued(group, rank, seq) is not None for rank in through)
 

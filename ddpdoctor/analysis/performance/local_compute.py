@@ -27,7 +27,7 @@ class SlowHost:
     slow_in: int
     """In how many rounds each of them was slow at least."""
     on_cpu: float | None
-    """The share of its working time for which such a rank had a processor, 0 to 1; None on a GPU."""
+    """The CPU time of these ranks divided by the time in which they worked, 0 to 1; None on a GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
+from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Pace, ProcessorTime
@@ -195,7 +195,10 @@ def _made(record: FlightRecord) -> dict[int, int]:
         number
         for number, call in enumerate(record.calls)
         if not call.point_to_point
-        and (record.groups[call.group].name in DEFAULT_GROUP or record.groups[call.group].description in DEFAULT_GROUP)
+        and (
+            record.groups[call.group].name in NAMES_OF_DEFAULT_GROUP
+            or record.groups[call.group].description in NAMES_OF_DEFAULT_GROUP
+        )
     }
     made: dict[int, int] = {}
     for call, seq, created in zip(record.call, record.seq, record.created_ns, strict=True):

@@ -46,7 +46,7 @@ def differing_names(tables: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
 
 
 def integrity_of(seen: ByRank) -> dict[int, Integrity] | None:
-    """What each rank recorded beside the step to tell hardware from code; None where a rank recorded nothing."""
+    """By rank, the bits and digests that show a hardware error; None unless every rank recorded them."""
     found = {rank: one.integrity for rank, one in seen.items() if one.integrity is not None}
     return found if len(found) == len(seen) else None
 

@@ -52,7 +52,7 @@ _NO_MODELS = (
 """Parts of the names of what transformers makes beside models."""
 
 
-def of_library(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin]:
+def of_package(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin]:
     """What such a call gives: what its name tells, else what its arguments depend on."""
     last = what.name.rpartition(".")[2]
     if (of_rank := _of_ranks(values, node, last, at)) is not None:
