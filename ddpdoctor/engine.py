@@ -24,7 +24,14 @@ from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.messages.attempts import over_all_attempts
 from ddpdoctor.messages.known_errors import known_errors
-from ddpdoctor.messages.unexplained import calls_not_kept, lost_peers, motion, unexplained_failure, unexplained_stall
+from ddpdoctor.messages.unexplained import (
+    calls_not_kept,
+    lost_peers,
+    motion,
+    unexplained_failure,
+    unexplained_stall,
+    unexplained_waits,
+)
 from ddpdoctor.model import (
     Crashed,
     Finding,
@@ -118,7 +125,8 @@ def _of_one_attempt(
     if not report.explained:
         graph: WaitForGraph | None = resolver(WaitForGraph | None)
         stalled = unexplained_stall(evidence, resolver(Activities | None))
-        open_ = [*stalled, *calls_not_kept(graph), *motion(graph), *lost_peers(evidence, failures), *open_]
+        waits = [*stalled, *calls_not_kept(graph), *motion(graph)] or unexplained_waits(graph)
+        open_ = [*waits, *lost_peers(evidence, failures), *open_]
     return replace(report, undecided=(*report.undecided, *open_))
 
 

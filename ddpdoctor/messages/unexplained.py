@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
-from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph, is_old
 from ddpdoctor.evidence import Evidence, noun_of
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.messages.activities import lines
+from ddpdoctor.messages.collectives import duration
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 
 SHOWN_CHARACTERS = 200
@@ -86,6 +87,20 @@ def motion(graph: WaitForGraph | None) -> Iterator[str]:
         yield (
             f"the job may have been on its way when its dumps were made: {graph.motion}, and the files do not tell when that "
             "was; copy dumps with their times (`cp -p`, `tar`), or give those of ranks that have waited until their timeout"
+        )
+
+
+def unexplained_waits(graph: WaitForGraph | None) -> Iterator[str]:
+    """Say that dumps show ranks that have waited too long, and not for what: no rule named a cause."""
+    if graph is None or graph.reason in (Reason.NOT_KEPT, Reason.MOVED):
+        return
+    waited = [(max(one.ages), one) for one in graph.operations if one.ages and is_old(one)]
+    if waited:
+        seconds, longest = max(waited, key=lambda one: one[0])
+        yield (
+            f"{group_ranks(sorted(longest.waiting))} waited {duration(seconds)} in {longest.name}, and the dumps do not show "
+            f"which of {group_ranks(graph.ranks)} is at fault; give the dumps of all ranks from a job with TORCH_FR_BUFFER_SIZE=20000, "
+            "or a case of `ddpdoctor watch --case FILE -- COMMAND`"
         )
 
 

@@ -112,8 +112,12 @@ def test_a_send_that_is_queued_behind_another_wait_is_not_what_a_circle_of_waits
     experts = Did("alltoall_base", group="ep", members=(0, 2))
     others = Did("all_reduce", group="dp", members=(1, 2))
     made = [waits(experts), waits(send), waits(send)], [waits(receive)], [waits(others)]
-    findings = diagnose(flights(*(record(each, world=3, waited=500.0) for each in made))).findings
-    assert not any(finding.code == "DDP313" for finding in findings)
+    report = diagnose(flights(*(record(each, world=3, waited=500.0) for each in made)))
+    assert not any(finding.code == "DDP313" for finding in report.findings)
+    (said,) = report.undecided
+    assert said.startswith(
+        "rank 0 waited 8 min in alltoall_base #1 of group ep, and the dumps do not show which of ranks 0-2 is"
+    )
 
 
 def test_a_receive_whose_send_is_posted_as_well_lacks_no_partner_in_a_circle_of_waits() -> None:
@@ -122,7 +126,9 @@ def test_a_receive_whose_send_is_posted_as_well_lacks_no_partner_in_a_circle_of_
     hub = [waits(replace(back, op="recv")), waits(there)]
     stopped = [waits(replace(there, op="recv")), waits(back), waits(replace(there, op="recv"))]
     each = [record(made, world=2, waited=500.0, lost=lost) for made, lost in ((hub, 30), (stopped, 0))]
-    assert not any(finding.ranks == (0,) for finding in diagnose(flights(*each)).findings)
+    report = diagnose(flights(*each))
+    assert not any(finding.ranks == (0,) for finding in report.findings)
+    assert "the dumps do not show which of ranks 0-1 is at fault" in report.undecided[0]
 
 
 def test_a_rank_that_sends_to_another_than_the_one_that_waits_for_it_is_named_beside_its_partner() -> None:
