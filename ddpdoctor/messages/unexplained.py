@@ -99,8 +99,8 @@ def unexplained_waits(graph: WaitForGraph | None) -> Iterator[str]:
         seconds, longest = max(waited, key=lambda one: one[0])
         yield (
             f"{group_ranks(sorted(longest.waiting))} waited {duration(seconds)} in {longest.name}, and the dumps do not show "
-            f"which of {group_ranks(graph.ranks)} is at fault; give the dumps of all ranks from a job with TORCH_FR_BUFFER_SIZE=20000, "
-            "or a case of `ddpdoctor watch --case FILE -- COMMAND`"
+            f"which of {group_ranks(graph.ranks)} is at fault; give the dumps of all ranks from a job with "
+            "TORCH_FR_BUFFER_SIZE=20000, or a case of `ddpdoctor watch --case FILE -- COMMAND`"
         )
 
 
