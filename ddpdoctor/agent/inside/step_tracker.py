@@ -103,9 +103,7 @@ class StepTracker:
         )
         self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights.now)
         self._window = StepWindow()
-        self._skipping: ForwardHook | None = (
-            None  # of the module whose forward follows its wrapper's, and is nothing new
-        )
+        self._skipping: ForwardHook | None = None  # of the module whose forward follows that of its wrapper
         self._in_evaluation = EvaluationForwards()
         self._wrapped_forwards = 0  # in this window
         self._open = False
@@ -272,7 +270,8 @@ class StepTracker:
         """Whether a step of `optimizer` belongs to the training that is followed."""
         if self._recomputation.is_running or self._peers_step:
             return False
-        return self._thread in {None, get_ident()} or self._models.are_stepped_by(optimizer)
+        here = self._thread in {None, get_ident()}  # not by `_is_elsewhere`: steps without an audit come to this line
+        return here or self._models.are_stepped_by(optimizer)
 
     def backward(self) -> None:
         """`loss.backward()` was called."""
@@ -288,7 +287,7 @@ class StepTracker:
 
     def backward_passes(self) -> None:
         """`loss.backward()` was called, in a window in which it is only counted."""
-        if self._thread not in {None, get_ident()}:
+        if self._thread not in {None, get_ident()}:  # likewise
             return
         self._had_backward = True
         self.averaging.backward()
