@@ -22,6 +22,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
 from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.attempts import over_all_attempts
 from ddpdoctor.messages.known_errors import known_errors
 from ddpdoctor.messages.unexplained import (
@@ -149,9 +150,7 @@ def _of_all_parts(judged: Iterable[Sequence[Outcome]]) -> dict[str, Outcome]:
 
     Of two parts whose findings name the same place the first counts.
     """
-    found: dict[str, list[Outcome]] = {}
-    for outcome in itertools.chain.from_iterable(judged):
-        found.setdefault(outcome.rule.code, []).append(outcome)
+    found = grouped((outcome.rule.code, outcome) for outcome in itertools.chain.from_iterable(judged))
     return {code: _of_parts(outcomes) for code, outcomes in found.items()}
 
 

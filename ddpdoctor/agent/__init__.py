@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ddpdoctor.agent.inside.schema.rank_end import GaveUp
+from ddpdoctor.grouping import grouped
 
 ON_PATH = Path(__file__).with_name("on_path")
 FEATURES = "DDPDOCTOR_AGENT"
@@ -37,9 +38,7 @@ def job_environment(features: Iterable[str], directory: Path, environ: Mapping[s
 
 def given_up(directory: Path) -> tuple[str, ...]:
     """What the agents in `directory` could not do, one sentence each; the same sentence of several ranks once."""
-    ranks_by_reason: dict[str, list[str]] = {}
-    for entry in _entries(directory):
-        ranks_by_reason.setdefault(f"{entry.what}: {entry.why}", []).append(str(entry.rank))
+    ranks_by_reason = grouped((f"{entry.what}: {entry.why}", str(entry.rank)) for entry in _entries(directory))
     return tuple(
         f"the agent gave up on {reason} (rank {', '.join(dict.fromkeys(ranks))})"
         for reason, ranks in ranks_by_reason.items()

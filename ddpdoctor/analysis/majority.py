@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ddpdoctor.grouping import grouped
+
 V = TypeVar("V", bound=Hashable)
 
 
@@ -28,9 +30,7 @@ class Vote:
 
 def vote(values: Mapping[int, V]) -> Vote:
     """The vote of ranks over their values."""
-    by_value: dict[V, list[int]] = {}
-    for rank in sorted(values):
-        by_value.setdefault(values[rank], []).append(rank)
+    by_value = grouped((values[rank], rank) for rank in sorted(values))
     return vote_of(tuple(by_value.values()))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ddpdoctor.checkpoints.reader import Path_
+from ddpdoctor.grouping import grouped
 
 Part = Literal["parameter", "buffer", "optimizer state", "own", "other"]
 
@@ -57,9 +58,7 @@ def named(paths: Mapping[Path_, bool]) -> tuple[dict[Path_, Named], tuple[str, .
 
 def _model_names(paths: Collection[Path_]) -> tuple[dict[Path_, str], tuple[str, ...]]:
     """`weight` for `("model", "module.weight")`; with two state dicts in the file, `model.weight` and `ema.weight`."""
-    regions: dict[str, list[Path_]] = {}
-    for path in paths:
-        regions.setdefault(path[0] if len(path) > 1 else "", []).append(path)
+    regions = grouped((path[0] if len(path) > 1 else "", path) for path in paths)
     names: dict[Path_, str] = {}
     prefixes: dict[str, None] = {}
     for region, inside in regions.items():

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Host
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -25,19 +26,15 @@ MATTER = {"ipc": "IPC", "net": "network"}
 
 def check(hosts: PerRank[Host]) -> Iterator[Finding]:
     """One finding per machine (by boot id) and namespace: its ranks do not all share it."""
-    machines: dict[str, list[Entry[Host]]] = {}
-    for entry in hosts:
-        if entry.value.boot_id is not None:
-            machines.setdefault(entry.value.boot_id, []).append(entry)
+    machines = grouped((entry.value.boot_id, entry) for entry in hosts if entry.value.boot_id is not None)
     shared = [entries for entries in machines.values() if len(entries) > 1]
     if not shared:
         raise SkipCheck("no two ranks share a machine")
     for entries in shared:
         for kind, noun in MATTER.items():
-            groups: dict[str, list[int]] = {}
-            for entry in entries:
-                if kind in entry.value.namespaces:
-                    groups.setdefault(entry.value.namespaces[kind], []).append(entry.rank)
+            groups = grouped(
+                (entry.value.namespaces[kind], entry.rank) for entry in entries if kind in entry.value.namespaces
+            )
             if len(groups) > 1:
                 yield RULE.finding(
                     f"{group_ranks([entry.rank for entry in entries])} share a machine but are in different {noun} namespaces: "

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.gpu_property import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -24,10 +25,11 @@ RULE = Rule(
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
     """One finding per host, with its GPUs that are without persistence."""
-    off: dict[str, list[int]] = {}
-    for host, gpu, persistent in readable(gpus, "persistence", lambda gpu: gpu.persistence):
-        if not persistent:
-            off.setdefault(host.host, []).append(gpu.index)
+    off = grouped(
+        (host.host, gpu.index)
+        for host, gpu, persistent in readable(gpus, "persistence", lambda gpu: gpu.persistence)
+        if not persistent
+    )
     for host in gpus.hosts():
         indices = off.get(host.host)
         if indices is None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.network.socket_interface import is_loopback
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.network import Master
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -37,10 +38,11 @@ RULE = Rule(
 
 def check(master: PerRank[Master]) -> Iterator[Finding]:
     """One finding for each name that does not resolve, with the ranks that cannot; one where ranks got other answers."""
-    unresolved: dict[tuple[str, str], list[int]] = {}
-    for entry in master:
-        if not entry.value.addresses:
-            unresolved.setdefault((entry.value.addr, entry.value.error or "no address"), []).append(entry.rank)
+    unresolved = grouped(
+        ((entry.value.addr, entry.value.error or "no address"), entry.rank)
+        for entry in master
+        if not entry.value.addresses
+    )
     for (name, error), ranks in unresolved.items():
         culprits = ranks if master.launched else []
         who = f"{group_ranks(ranks)} cannot resolve" if master.launched else "this host cannot resolve"

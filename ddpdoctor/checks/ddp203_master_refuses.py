@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.links import MasterProbe
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -26,10 +27,9 @@ RULE = Rule(
 
 def check(master: PerRank[MasterProbe]) -> Iterator[Finding]:
     """One finding for each address that refused, with the ranks that it refused until they gave up."""
-    refused: dict[tuple[str, int], list[int]] = {}
-    for entry in master:
-        if entry.value.outcome == "refused":
-            refused.setdefault((entry.value.addr, entry.value.port), []).append(entry.rank)
+    refused = grouped(
+        ((entry.value.addr, entry.value.port), entry.rank) for entry in master if entry.value.outcome == "refused"
+    )
     for (addr, port), ranks in refused.items():
         seconds = max(entry.value.seconds for entry in master if entry.rank in ranks)
         yield RULE.finding(

@@ -8,6 +8,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.launch import Joining, RankSet
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
@@ -95,9 +96,7 @@ def _announced_twice(log: JobLog) -> Iterator[Finding]:
 
 
 def _claimed_twice(ranks: RankSet) -> Iterator[Finding]:
-    claims: dict[int, list[str]] = {}
-    for arrival in ranks.arrivals:
-        claims.setdefault(arrival.rank, []).append(arrival.host)
+    claims = grouped((arrival.rank, arrival.host) for arrival in ranks.arrivals)
     for rank, hosts in sorted(claims.items()):
         if len(hosts) > 1:
             yield RULE.finding(

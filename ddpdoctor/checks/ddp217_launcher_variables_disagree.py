@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -19,10 +20,7 @@ RULE = Rule(
 
 def check(launch: PerRank[Launch]) -> Iterator[Finding]:
     """One finding for each way in which launchers disagree, with both sides' words and the ranks concerned."""
-    found: dict[tuple[str, str | None], list[int]] = {}
-    for entry in launch:
-        for said in _disagreements(entry.value):
-            found.setdefault(said, []).append(entry.value.rank)
+    found = grouped((said, entry.value.rank) for entry in launch for said in _disagreements(entry.value))
     for (message, remedy), ranks in found.items():
         yield RULE.finding(f"{group_ranks(ranks)}: {message}", ranks=ranks, remedy=remedy)
 

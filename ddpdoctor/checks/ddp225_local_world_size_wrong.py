@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.launch import Launch, RankSet
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -27,9 +28,9 @@ def check(launch: PerRank[Launch], ranks: RankSet | None) -> Iterator[Finding]:
     """One finding per node whose ranks do not fill sets of LOCAL_WORLD_SIZE, or whose set is larger than the world."""
     written = [entry for entry in launch if entry.value.launcher in WRITTEN and entry.value.local_world_size]
     complete = ranks is not None and len({arrival.rank for arrival in ranks.arrivals}) == ranks.world_size
-    nodes: dict[tuple[str, int | None, int], list[Entry[Launch]]] = {}
-    for entry in written:
-        nodes.setdefault((entry.host, entry.value.node_rank, entry.value.local_world_size or 0), []).append(entry)
+    nodes = grouped(
+        ((entry.host, entry.value.node_rank, entry.value.local_world_size or 0), entry) for entry in written
+    )
     for (host, _, local), entries in nodes.items():
         held = [entry.rank for entry in entries]
         world = entries[0].value.world_size

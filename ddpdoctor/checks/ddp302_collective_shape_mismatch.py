@@ -25,6 +25,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
 from ddpdoctor.evidence.stacks import GivenSize
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import FROM_TWO_THREADS, GROUP_OF_ITS_OWN, aftermath, of_shape, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -238,9 +239,10 @@ def _finding(
         deviation = programs.decide(group, mismatch.seq, gave, lambda call: shape((call,)))
         if deviation is not None:
             sides = replace(sides, minority=deviation.ranks)
-    by_shape: dict[str, list[int]] = {}
-    for rank in (*sides.minority, *(rank for rank in gave if rank not in sides.minority)):
-        by_shape.setdefault(of_shape(shape(mismatch.issued[rank].calls)), []).append(rank)
+    by_shape = grouped(
+        (of_shape(shape(mismatch.issued[rank].calls)), rank)
+        for rank in (*sides.minority, *(rank for rank in gave if rank not in sides.minority))
+    )
     (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
     name = mismatch.issued[its[0]].name
     rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)

@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -42,9 +43,9 @@ def check(timeline: Timeline, programs: ProgramComparison, desyncs: Desyncs | No
             deviation = programs.decide(group, mismatch.seq, held, lambda call: "/".join(dtypes((call,))))
             if deviation is not None:
                 sides = replace(sides, tied=False, minority=deviation.ranks)
-        by_dtype: dict[str, list[int]] = {}
-        for rank in (*sides.minority, *(rank for rank in held if rank not in sides.minority)):
-            by_dtype.setdefault(held[rank], []).append(rank)
+        by_dtype = grouped(
+            (held[rank], rank) for rank in (*sides.minority, *(rank for rank in held if rank not in sides.minority))
+        )
         (first, its), *others = by_dtype.items()
         everyone = tuple(rank for ranks in by_dtype.values() for rank in ranks)
         rest = " and ".join(f"{group_ranks(ranks)} {dtype}" for dtype, ranks in others)

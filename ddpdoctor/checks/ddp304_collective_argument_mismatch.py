@@ -10,6 +10,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.stacks import GivenRoot
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -80,9 +81,7 @@ def _compare(argument: Argument, by_rank: ByRank, issued: Mapping[tuple[str, int
     differing = _unlike_other_groups(argument, by_rank, issued.values()) if sides.tied else ()
     ranks = differing or sides.minority
     order = (*ranks, *(rank for rank in sorted(passed) if rank not in ranks))
-    by_value: dict[object, list[int]] = {}
-    for rank in order:
-        by_value.setdefault(passed[rank], []).append(rank)
+    by_value = grouped((passed[rank], rank) for rank in order)
     said = " and ".join(f"{group_ranks(alike)} {SPOKEN[argument]} {value}" for value, alike in by_value.items())
     call = by_rank[ranks[0]]
     yield RULE.finding(

@@ -23,6 +23,7 @@ from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values, ways_out
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.conditions import condition_text
@@ -246,9 +247,9 @@ def _longer(desync: Desync, gone: LoopDeparture | None) -> tuple[int, ...]:
 
 def _by_end(desyncs: Sequence[Desync]) -> Iterator[list[Desync]]:
     """The desyncs of several groups that are the end of the same ranks together, all others alone."""
-    together: dict[tuple[int, ...], list[Desync]] = {}
-    for number, desync in enumerate(desyncs):
-        together.setdefault(desync.minority if desync.ended else (-1 - number,), []).append(desync)
+    together = grouped(
+        (desync.minority if desync.ended else (-1 - number,), desync) for number, desync in enumerate(desyncs)
+    )
     yield from together.values()
 
 

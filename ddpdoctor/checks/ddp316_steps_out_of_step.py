@@ -20,9 +20,9 @@ from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import loop_departures, rank_values, ways_out
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
@@ -165,9 +165,7 @@ def _by_stacks(found: StackDesync) -> Finding:
     loop = found.comparison.loop
     frame = found.comparison.frame
     assert loop is not None
-    by_turn: dict[int, list[int]] = {}
-    for activity in found.majority:
-        by_turn.setdefault(found.turns[activity.rank], []).append(activity.rank)
+    by_turn = grouped((found.turns[activity.rank], activity.rank) for activity in found.majority)
     stand = " and ".join(f"{group_ranks(ranks)} at `{loop.counter}` {turn}" for turn, ranks in by_turn.items())
     least = min(found.turns[activity.rank] for activity in found.minority)
     ended = found.sentence(f"ended {verb(found.culprits, 'its', 'their')} loop at `{loop.counter}` {least} and ")
@@ -271,9 +269,9 @@ def _backwards_by_rank(code: SourceCode | None) -> Iterator[Where]:
 
 
 def _said_of_counts(skew: IterationSkew) -> str:
-    by_count: dict[tuple[int, bool], list[int]] = {}
-    for rank in (*skew.sides.minority, *skew.sides.majority):
-        by_count.setdefault((skew.seq[rank], rank in skew.before), []).append(rank)
+    by_count = grouped(
+        ((skew.seq[rank], rank in skew.before), rank) for rank in (*skew.sides.minority, *skew.sides.majority)
+    )
     said = " and ".join(f"{group_ranks(ranks)} issued {count}" for (count, _), ranks in by_count.items())
     return f"collective counts differ at the start of iteration {skew.iteration}: {said}"
 
@@ -338,9 +336,7 @@ def _by_lines(forward: OtherForward, code: SourceCode | None) -> Finding:
     test = condition_note(
         compare(forward.programs[minority[0]], forward.programs[majority[0]], code, (minority, majority))
     )
-    by_place: dict[Frame, list[int]] = {}
-    for rank in (*sides.minority, *sides.majority):
-        by_place.setdefault(forward.places[rank], []).append(rank)
+    by_place = grouped((forward.places[rank], rank) for rank in (*sides.minority, *sides.majority))
     said = " and ".join(
         f"{group_ranks(ranks)} in {place.function} ({PurePath(place.file).name}:{place.line})"
         for place, ranks in by_place.items()
@@ -368,9 +364,7 @@ def _left_by(skipped: SkippedBatch, desyncs: Desyncs) -> Desync | None:
 
 def _by_turns(skipped: SkippedBatch, left: Desync, code: SourceCode | None) -> Finding:
     behind = [rank for rank in skipped.turns if rank not in skipped.ahead]
-    by_turn: dict[int, list[int]] = {}
-    for rank in (*skipped.ahead, *behind):
-        by_turn.setdefault(skipped.turns[rank], []).append(rank)
+    by_turn = grouped((skipped.turns[rank], rank) for rank in (*skipped.ahead, *behind))
     stood = " and ".join(f"{turn} on {group_ranks(ranks)}" for turn, ranks in by_turn.items())
     turns = [*ways_out.of_loops(loops_left(left, code), skipped.ahead, words=("continue",))]
     lines = skips(left, code) if not turns else []

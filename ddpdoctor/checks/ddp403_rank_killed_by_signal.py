@@ -9,6 +9,7 @@ from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepCount
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 USUAL_SENDERS = {
@@ -62,10 +63,11 @@ def check(
     """
     last = {entry.rank: entry.value.forwards[-1] for entry in calls or () if entry.value.forwards}
     made = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps}
-    by_signal: dict[str, list[Failure]] = {}
-    for failure in failures.killed:
-        if not (failure.exit.signal == signal.SIGKILL and (failure.exit.oom_kills or failure.exit.kernel_said)):
-            by_signal.setdefault(_name(failure), []).append(failure)
+    by_signal = grouped(
+        (_name(failure), failure)
+        for failure in failures.killed
+        if not (failure.exit.signal == signal.SIGKILL and (failure.exit.oom_kills or failure.exit.kernel_said))
+    )
     ended_by = failures.log.ended_by if failures.log is not None else None
     for name, killed in by_signal.items():
         ranks = unique_ranks(killed)

@@ -11,6 +11,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity
 from ddpdoctor.evidence import PerRank, noun_of
 from ddpdoctor.evidence.ranks import MissingGradients, StepCount
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 
@@ -60,9 +61,7 @@ def check(
         yield from _by_gradients({entry.rank: entry.value for entry in gradients}, activities, made)
     if not found:
         return
-    by_parameters: dict[tuple[str, ...], list[Failure]] = {}
-    for failure in found:
-        by_parameters.setdefault(_parameters(failure.text), []).append(failure)
+    by_parameters = grouped((_parameters(failure.text), failure) for failure in found)
     ranks = unique_ranks(found)
     said = " and ".join(
         f"{who(group)}: {_spoken(parameters)} received no gradient" for parameters, group in by_parameters.items()
@@ -97,9 +96,7 @@ def _by_gradients(
         return
     if min(forwards.get(one.rank, 0) for one in past) < max(forwards.get(one.rank, 1) for one in waiting):
         return
-    by_parameters: dict[tuple[str, ...], list[int]] = {}
-    for rank, names in lacks.items():
-        by_parameters.setdefault(names, []).append(rank)
+    by_parameters = grouped((names, rank) for rank, names in lacks.items())
     said = " and ".join(
         f"{group_ranks(ranks)}: {_spoken(names)} received no gradient" for names, ranks in by_parameters.items()
     )

@@ -11,6 +11,7 @@ from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.frames import is_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, WrappedModel
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import rank_values
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_CALLS_AND_NO_EXIT
@@ -63,9 +64,7 @@ def check(
     where = [*_values(found[0], code), *(where for failure in found for where in failure.where("wraps its model here"))]
     if len(set(counts.values())) > 1:
         sides = vote(counts)
-        by_count: dict[int, list[int]] = {}
-        for rank in (*sides.minority, *sides.majority):
-            by_count.setdefault(counts[rank], []).append(rank)
+        by_count = grouped((counts[rank], rank) for rank in (*sides.minority, *sides.majority))
         (count, ranks), *others = by_count.items()
         rest = " and ".join(f"{group_ranks(others_ranks)} {other}" for other, others_ranks in others)
         yield RULE.finding(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.limits import Cpu
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -24,9 +25,7 @@ def check(cpu: PerRank[Cpu]) -> Iterator[Finding]:
 
     Usable are the processors in the union of the ranks' affinities, but no more than the container's quota.
     """
-    by_host: dict[str, list[Cpu]] = {}
-    for entry in cpu:
-        by_host.setdefault(entry.host, []).append(entry.value)
+    by_host = grouped((entry.host, entry.value) for entry in cpu)
     for host, ranks in by_host.items():
         usable: float = len({number for each in ranks for number in each.affinity})
         quota = min((each.quota_cores for each in ranks if each.quota_cores is not None), default=None)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ddpdoctor.grouping import grouped
 from ddpdoctor.host import processes
 
 _REMOTE = frozenset({"srun", "mpirun", "mpiexec", "orterun", "prterun"})
@@ -39,9 +40,7 @@ class LauncherProcess:
 
 def launchers_at(pid: int) -> tuple[LauncherProcess, ...]:
     """The launchers among `pid` and the processes below it, an outer one first."""
-    children: dict[int, list[int]] = {}
-    for child, parent in processes.parents().items():
-        children.setdefault(parent, []).append(child)
+    children = grouped((parent, child) for child, parent in processes.parents().items())
     family = [pid]
     for one in family:
         family += [child for child in children.get(one, ()) if child not in family]

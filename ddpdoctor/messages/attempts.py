@@ -9,6 +9,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.run import CommandRun
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Report, Severity
 
 RENDEZVOUS = ("DDP20", "DDP22")
@@ -64,11 +65,12 @@ def _severity_of_survived(evidence: Evidence) -> Severity:
 
 def _causes(reports: Sequence[Report]) -> Iterator[_Cause]:
     """The causes in all reports, one of several attempts once, as the last of them shows it."""
-    found: dict[object, list[tuple[int, Finding]]] = {}
-    for number, report in enumerate(reports, 1):
-        for finding in report.findings:
-            if _is_cause(finding):
-                found.setdefault(_identity(finding), []).append((number, finding))
+    found = grouped(
+        (_identity(finding), (number, finding))
+        for number, report in enumerate(reports, 1)
+        for finding in report.findings
+        if _is_cause(finding)
+    )
     for each in found.values():
         yield _Cause(finding=each[-1][1], attempts=tuple(dict.fromkeys(number for number, _ in each)))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.matching import shape
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where, group_ranks
 
@@ -71,10 +72,9 @@ def witnesses(
 
 def unplaced(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> list[str]:
     """The same in lines, for ranks whose recorder kept no stacks."""
-    groups: dict[str, list[IssuedCall]] = {}
-    for rank in ranks:
-        if rank in issued and issued[rank].place is None:
-            groups.setdefault(issued[rank].name, []).append(issued[rank])
+    groups = grouped(
+        (issued[rank].name, issued[rank]) for rank in ranks if rank in issued and issued[rank].place is None
+    )
     return [f"{group_ranks([one.rank for one in group])}: {_note(group, '')}" for group in groups.values()]
 
 
@@ -95,11 +95,7 @@ def condition_note(comparison: Comparison) -> str:
 
 
 def _by_name(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for rank in sorted(ranks):
-        if rank in issued:
-            groups.setdefault(issued[rank].name, []).append(rank)
-    return groups
+    return grouped((issued[rank].name, rank) for rank in sorted(ranks) if rank in issued)
 
 
 def _where(issued: IssuedCall, note: str) -> Where:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of
 from ddpdoctor.model import Where, group_ranks
 
@@ -46,10 +47,9 @@ def _collectives(count: int) -> str:
 
 def _lengths(departure: LoopDeparture) -> str:
     """`7 batches on rank 1 and 10 on rank 0`."""
-    by_length: dict[int, list[int]] = {}
-    for rank in (*departure.ranks, *departure.others):
-        if rank in departure.lengths:
-            by_length.setdefault(departure.lengths[rank], []).append(rank)
+    by_length = grouped(
+        (departure.lengths[rank], rank) for rank in (*departure.ranks, *departure.others) if rank in departure.lengths
+    )
     (first, ranks), *rest = by_length.items()
     return " and ".join(
         [f"{first} batches on {group_ranks(ranks)}", *(f"{length} on {group_ranks(others)}" for length, others in rest)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.evidence.training_trace import ShareSeen
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Where, group_ranks
 
 OF_EPOCHS = "call `sampler.set_epoch(epoch)` on every rank, with the same number, before each epoch"
@@ -67,7 +68,5 @@ def _note(share: ShareSeen, told: str) -> str:
 
 def _by_rank(each: Mapping[int, str]) -> str:
     """`1 on rank 0 and 0 on ranks 1-2`."""
-    by_text: dict[str, list[int]] = {}
-    for rank, text in sorted(each.items()):
-        by_text.setdefault(text, []).append(rank)
+    by_text = grouped((text, rank) for rank, text in sorted(each.items()))
     return " and ".join(f"{text} on {group_ranks(ranks)}" for text, ranks in by_text.items())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ddpdoctor.analysis.collectives.callsites import Relation
 from ddpdoctor.analysis.collectives.desync import Cause, Desync
 from ddpdoctor.evidence.ranks import CollectiveCall
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import names, names_with_shapes, verb
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import group_ranks
@@ -62,9 +63,7 @@ def _of_extra(desync: Desync, ours: str, theirs: str, *, tied: bool) -> str:
 
 
 def _of_counts(desync: Desync, *, tied: bool) -> str:
-    by_count: dict[int, list[int]] = {}
-    for rank in (*desync.minority, *desync.majority):
-        by_count.setdefault(desync.counts[rank], []).append(rank)
+    by_count = grouped((desync.counts[rank], rank) for rank in (*desync.minority, *desync.majority))
     group = f"group {desync.group.name}" if desync.group.name else "the default group"
     (first, ranks), *others = by_count.items()
     rest = " and ".join(f"{group_ranks(same)} {count}" for count, same in others)

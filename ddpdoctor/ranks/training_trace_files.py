@@ -18,6 +18,7 @@ from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.schema.step_records import Overflow, Step, UnwaitedWork
 from ddpdoctor.agent.inside.schema.training_trace import SUFFIX, VERSION, Joined, TraceRecord
 from ddpdoctor.agent.inside.schema.unwrapped_records import UnwrappedModels
+from ddpdoctor.grouping import grouped
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.whole_numbers import whole_number
 
@@ -83,9 +84,7 @@ def of_kind(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
 
 def _segments_by_rank(directory: Path) -> list[list[Path]]:
     """The files of each process, in order."""
-    files: dict[str, list[Path]] = {}
-    for file in directory.glob(f"*.{SUFFIX}"):
-        files.setdefault(file.name.partition(".")[0], []).append(file)
+    files = grouped((file.name.partition(".")[0], file) for file in directory.glob(f"*.{SUFFIX}"))
     return [sorted(segments, key=_segment_of) for segments in files.values()]
 
 

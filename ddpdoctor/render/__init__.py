@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import assert_never
 
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Severity, Skipped, Where, group_ranks
 from ddpdoctor.quoting import quoted, quoted_lines
 
@@ -70,10 +71,7 @@ def skips_by_reason(report: Report) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
     Checks that are not this command's business (`Skipped.tried` is False) are left out.
     """
-    codes: dict[str, list[str]] = {}
-    for outcome in report.skipped:
-        if outcome.tried:
-            codes.setdefault(outcome.reason, []).append(outcome.rule.code)
+    codes = grouped((outcome.reason, outcome.rule.code) for outcome in report.skipped if outcome.tried)
     return tuple((reason, tuple(group)) for reason, group in sorted(codes.items(), key=lambda item: -len(item[1])))
 
 

@@ -13,6 +13,7 @@ from ddpdoctor.evidence.limits import SharedMemory
 from ddpdoctor.evidence.network import Infiniband, Interface, Network
 from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.evidence.variables import KnownNames
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import group_ranks
 
 T = TypeVar("T")
@@ -89,9 +90,7 @@ def _variables(known: PerRank[Environment] | None) -> Iterator[tuple[str, str]]:
     own = ("RANK", "LOCAL_RANK", "ROLE_RANK", "GROUP_RANK")  # one value a rank, and `launcher` says it
     names = sorted({name for entry in known or () for name in entry.value.variables} - {*own})
     for name in names:
-        groups: dict[str, list[int]] = {}
-        for entry in known or ():
-            groups.setdefault(entry.value.variables.get(name, "(not set)"), []).append(entry.rank)
+        groups = grouped((entry.value.variables.get(name, "(not set)"), entry.rank) for entry in known or ())
         yield name, _values_by_rank([(ranks, value) for value, ranks in groups.items()])
 
 

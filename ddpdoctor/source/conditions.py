@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.grouping import grouped
 from ddpdoctor.source.chosen_values import by_comparison, chosen_by, is_member, label, truth
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.lengths import of_empty_items
@@ -159,10 +160,11 @@ def either_or_both(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: 
 def _tested(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> Iterator[Iterable[Origin]]:
     """What each part can be; `m == "a" or m == "b"` is one part, as `m in ("a", "b")` is."""
     operator, together = (ast.Eq, ast.In()) if isinstance(node.op, ast.Or) else (ast.NotEq, ast.NotIn())
-    listed: dict[str, list[ast.Compare]] = {}
-    for part in parts:
-        if isinstance(part, ast.Compare) and len(part.ops) == 1 and isinstance(part.ops[0], operator):
-            listed.setdefault(dotted(part.left), []).append(part)
+    listed = grouped(
+        (dotted(part.left), part)
+        for part in parts
+        if isinstance(part, ast.Compare) and len(part.ops) == 1 and isinstance(part.ops[0], operator)
+    )
     for part in parts:
         alike = listed.get(dotted(part.left), []) if isinstance(part, ast.Compare) and dotted(part.left) else []
         if part not in alike or len(alike) == 1 or not any(any(one.members) for one in values.of(alike[0].left, at)):

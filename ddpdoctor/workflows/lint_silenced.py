@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ddpdoctor.engine import nearest_name, rule_called
 from ddpdoctor.evidence.training_code import Remark
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding
 
 
@@ -16,9 +17,7 @@ def without_silenced(
 
     `looked` are the codes of the rules that ran, `complete` says that no rule was left out.
     """
-    by_file: dict[str, list[Remark]] = {}
-    for remark in remarks:
-        by_file.setdefault(remark.file, []).append(remark)
+    by_file = grouped((remark.file, remark) for remark in remarks)
     used: set[tuple[Remark, str]] = set()
     kept = []
     for finding in findings:

@@ -11,6 +11,7 @@ from operator import attrgetter, eq
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, program_frames
 from ddpdoctor.evidence.recorder import DEFAULT_GROUP, Call, FlightRecord, ProcessGroup
+from ddpdoctor.grouping import grouped
 
 UNKNOWN = 0  # the number of a call that the recorder did not keep
 MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
@@ -105,10 +106,11 @@ def group_sequences_of(
     `everybody` are the ranks of the job, `members` those of groups by name, where something else than recorders tells.
     """
     table = CallTable()
-    found: dict[tuple[str, str, str], list[tuple[ProcessGroup, CallSequence]]] = {}
-    for entry in records:
-        for group, sequence in _tracks(entry, table):
-            found.setdefault((group.backend, group.name, group.description), []).append((group, sequence))
+    found = grouped(
+        ((group.backend, group.name, group.description), (group, sequence))
+        for entry in records
+        for group, sequence in _tracks(entry, table)
+    )
     per_group = [
         group_sequences for users in found.values() for group_sequences in _split_by_members(users, everybody, members)
     ]

@@ -15,6 +15,7 @@ from ddpdoctor.analysis.collectives.matching import needs_all
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.grouping import grouped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,9 +54,7 @@ class ClockOffsets:
 
 def derive(records: PerRank[FlightRecord], timeline: Timeline) -> ClockOffsets:
     """The offsets of all clocks against that of the lowest rank; those of which nothing tells are left as they are."""
-    clocks: dict[str | int, list[int]] = {}
-    for entry in records:
-        clocks.setdefault(entry.host or entry.rank, []).append(entry.rank)
+    clocks = grouped((entry.host or entry.rank, entry.rank) for entry in records)
     groups = sorted(timeline.groups, key=lambda group: -len(group.recorded))
     spans = [span for group in groups if (span := _span(timeline, group)) is not None]
     first, *others = [tuple(ranks) for ranks in clocks.values()]

@@ -21,6 +21,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.grouping import grouped
 
 
 def derive(
@@ -54,9 +55,7 @@ def derive(
 
 def _of_alike_groups(found: Iterable[Desync], programs: ProgramComparison) -> Iterator[Desync]:
     """The same, where one call that ranks made besides or left out in several groups with the same part in the job is one."""
-    together: dict[object, list[Desync]] = {}
-    for desync in found:
-        together.setdefault(_call_of(desync, programs) or id(desync), []).append(desync)
+    together = grouped((_call_of(desync, programs) or id(desync), desync) for desync in found)
     for first, *others in together.values():
         yield replace(first, alike=tuple(others)) if others else first
 

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.collectives.unlike_groups import rank_in_another_group
 from ddpdoctor.analysis.hangs.components import on_a_cycle
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.grouping import grouped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +118,7 @@ def _inverted(groups: Sequence[GroupTimeline]) -> Iterator[dict[int, IssuedCall]
 
     Where calls are queued on a device, nobody is behind: each group has what it needs, in the wrong order.
     """
-    of_rank: dict[int, list[int]] = {}
-    for number, group in enumerate(groups):
-        for rank in group.open:
-            of_rank.setdefault(rank, []).append(number)
+    of_rank = grouped((rank, number) for number, group in enumerate(groups) for rank in group.open)
     first: dict[tuple[int, int], dict[int, IssuedCall]] = {}
     for rank in sorted(of_rank):
         for one, other in combinations(of_rank[rank], 2):

@@ -15,6 +15,7 @@ from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 from ddpdoctor.whole_numbers import whole_number
 
@@ -133,10 +134,7 @@ class Failures:
 
     @cached_property
     def _by_code(self) -> Mapping[str | None, Sequence[Failure]]:
-        found: dict[str | None, list[Failure]] = {}
-        for failure in self.all:
-            found.setdefault(failure.code, []).append(failure)
-        return found
+        return grouped((failure.code, failure) for failure in self.all)
 
     def without_a_place(self, code: str) -> bool:
         """Whether exceptions in the log belong to this rule, and no line of the user's own is in any of their stacks."""

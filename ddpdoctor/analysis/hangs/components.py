@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
+from ddpdoctor.grouping import grouped
+
 N = TypeVar("N", bound=Hashable)
 
 
@@ -61,10 +63,7 @@ def _components(edges: Mapping[N, Collection[N]]) -> list[list[N]]:
 
 def reaching(edges: Mapping[N, Collection[N]], goals: Iterable[N]) -> set[N]:
     """The nodes from which a path leads to one of the goals, these included."""
-    backwards: dict[N, list[N]] = {}
-    for node, after in edges.items():
-        for one in after:
-            backwards.setdefault(one, []).append(node)
+    backwards = grouped((one, node) for node, after in edges.items() for one in after)
     found = {*goals}
     pending = [*found]
     while pending:

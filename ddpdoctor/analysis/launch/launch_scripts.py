@@ -21,6 +21,7 @@ from ddpdoctor.analysis.launch.rank_starts import (
 )
 from ddpdoctor.evidence.scripts import Container, Manifest, Script, ScriptFiles, Setting
 from ddpdoctor.evidence.variables import KnownNames
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Where
 from ddpdoctor.whole_numbers import whole_number
 
@@ -254,16 +255,18 @@ class Pods:
 
 def derive(files: ScriptFiles) -> LaunchScripts:
     """Every script and manifest, with the ranks that it starts."""
-    programs: dict[str, list[Program]] = {}
-    for program in files.programs:
-        programs.setdefault(program.started_by, []).append(
+    programs = grouped(
+        (
+            program.started_by,
             Program(
                 program.path,
                 overwritten(program.text),
                 frozenset(name for name in _OF_LAUNCHERS if name in program.text),
                 _DISTRIBUTED.search(program.text) is not None,
-            )
+            ),
         )
+        for program in files.programs
+    )
     return LaunchScripts(
         scripts=tuple(
             LaunchScript(

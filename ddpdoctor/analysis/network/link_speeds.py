@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from statistics import median, median_high
 
 from ddpdoctor.evidence.links import Link
+from ddpdoctor.grouping import grouped
 
 SLOW = 0.4  # of the median; TCP streams of one healthy job differ by a third, those of busy hosts by a half
 ONE_STREAM_BYTES_PER_SECOND = 1.25e9  # 10 Gbit/s: what is faster than that tells of the processors, not of the link
@@ -41,9 +42,5 @@ def _usual(figures: Iterable[tuple[Link, float | None]]) -> float | None:
 
     Not the median of all links: one slow node among three has four of their six directions.
     """
-    by_node: dict[int, list[float]] = {}
-    for link, figure in figures:
-        if figure:
-            for node in (link.source, link.target):
-                by_node.setdefault(node, []).append(figure)
+    by_node = grouped((node, figure) for link, figure in figures if figure for node in (link.source, link.target))
     return median(map(median_high, by_node.values())) if len(by_node) > 2 else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import SkipCheck
 
 FEWEST_RANKS = 3  # of two that differ there is no majority
@@ -49,9 +50,7 @@ def derive(bench: CollectiveBench) -> OwnWork:
     seconds = [rank.work_seconds for rank in bench.ranks]
     if len(seconds) < FEWEST_RANKS or not all(seconds):
         raise SkipCheck(f"{len(seconds)} ranks: at least {FEWEST_RANKS} are needed to say which one is slow")
-    by_host: dict[str, list[int]] = {}
-    for rank in slow_ranks(seconds):
-        by_host.setdefault(bench.ranks[rank].host, []).append(rank)
+    by_host = grouped((bench.ranks[rank].host, rank) for rank in slow_ranks(seconds))
     times = ratios(seconds)
     return OwnWork(
         rounds=len(seconds[0]),

@@ -20,6 +20,7 @@ from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.training_trace import EpochSeen, Track
+from ddpdoctor.grouping import grouped
 
 ENOUGH_STEPS = 3  # inputs that are equal on all ranks in three steps are no chance
 
@@ -126,9 +127,7 @@ def _same_inputs(steps: Sequence[Mapping[int, StepSeen]]) -> SameInputs | None:
     """
     if len(steps) < ENOUGH_STEPS or any(one.input is None for seen in steps for one in seen.values()):
         return None
-    by_inputs: dict[tuple[str | None, ...], list[int]] = {}
-    for rank in sorted(steps[0]):
-        by_inputs.setdefault(tuple(seen[rank].input for seen in steps), []).append(rank)
+    by_inputs = grouped((tuple(seen[rank].input for seen in steps), rank) for rank in sorted(steps[0]))
     groups = tuple(tuple(ranks) for ranks in by_inputs.values() if len(ranks) > 1)
     if not groups or (len(by_inputs) > 1 and not all(map(_averaged_by_all, steps))):
         return None

@@ -20,6 +20,7 @@ from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrot
 from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import model_prefix
+from ddpdoctor.grouping import grouped
 
 ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
 STRAIGHT = 1 - 1e-8  # the same where nothing but a scale may have been changed
@@ -51,9 +52,7 @@ def gradient_divergences(
     """
     names = [name for one in seen.values() for name in one.gradients if name not in apart]
     differing = [name for name in dict.fromkeys(names) if _differs(name, seen) and not _is_stepped_by_some(name, seen)]
-    groups: dict[_Happened | NotReducedCause, list[str]] = {}
-    for name in differing:
-        groups.setdefault(_what_happened(name, differing, seen), []).append(name)
+    groups = grouped((_what_happened(name, differing, seen), name) for name in differing)
     everybody, total = tuple(sorted(seen)), len(set(names))
     for happened, members in groups.items():
         tensors = tuple(members)

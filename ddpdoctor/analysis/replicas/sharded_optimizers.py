@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.replicas.gradient_sync import EXACT, STEPPED
-from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
+from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.grouping import grouped
 from ddpdoctor.whole_numbers import whole_number
 
 ByRank = Mapping[int, StepSeen]
@@ -109,10 +110,7 @@ def _given_gradients(seen: ByRank) -> frozenset[str]:
     """
     if not all("backward" in one.lines and "grad" not in one.lines for one in seen.values()):
         return frozenset()
-    found: dict[str, list[Gradient]] = {}
-    for one in seen.values():
-        for name, gradient in one.gradients.items():
-            found.setdefault(name, []).append(gradient)
+    found = grouped((name, gradient) for one in seen.values() for name, gradient in one.gradients.items())
     given = {
         name: [one.digest for one in of_ranks]
         for name, of_ranks in found.items()

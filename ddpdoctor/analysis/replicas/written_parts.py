@@ -14,6 +14,7 @@ from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducibl
 from ddpdoctor.analysis.replicas.flipped_bits import bits_of, in_one_element
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.audited_steps import PartMark
+from ddpdoctor.grouping import grouped
 
 _Parts = Mapping[str, tuple[int, str]]  # by name, the lowest rank that holds the same part, and its fingerprint
 
@@ -93,10 +94,7 @@ def _names(gaps: _Gaps) -> dict[str, None]:
 def _writers(name: str, gaps: _Gaps) -> tuple[int, ...]:
     """The ranks that changed their part of `name`, where a rank that holds the same part did not, and had the same before."""
     found: set[int] = set()
-    holders: dict[int, list[int]] = {}
-    for rank, gap in gaps.items():
-        if name in gap.now and name in gap.then:
-            holders.setdefault(gap.now[name][0], []).append(rank)
+    holders = grouped((gap.now[name][0], rank) for rank, gap in gaps.items() if name in gap.now and name in gap.then)
     for ranks in holders.values():
         writers = {rank for rank in ranks if gaps[rank].now[name] != gaps[rank].then[name]}
         if 0 < len(writers) < len(ranks) and len({gaps[rank].then[name] for rank in ranks}) == 1:

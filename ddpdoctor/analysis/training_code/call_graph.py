@@ -23,6 +23,7 @@ from ddpdoctor.evidence.training_code import (
     Program,
     TrainingCode,
 )
+from ddpdoctor.grouping import grouped
 
 DEEPEST = 6
 T = TypeVar("T")
@@ -78,11 +79,12 @@ class CallGraph:
     @cached_property
     def callers(self) -> dict[str, list[tuple[Function, Call]]]:
         """The calls of each function."""
-        found: dict[str, list[tuple[Function, Call]]] = {}
-        for function in self.functions.values():
-            for call in function.calls:
-                if call.target:
-                    found.setdefault(call.target, []).append((function, call))
+        found = grouped(
+            (call.target, (function, call))
+            for function in self.functions.values()
+            for call in function.calls
+            if call.target
+        )
         for function in self.functions.values():
             if function.overrides:  # `self.step()` of a base class may call the method of any class below it
                 found.setdefault(function.id, []).extend(found.get(function.overrides, ()))
@@ -90,11 +92,7 @@ class CallGraph:
 
     @cached_property
     def _programs(self) -> dict[str, list[Program]]:
-        found: dict[str, list[Program]] = {}
-        for program in self.code.programs:
-            for file in program.files:
-                found.setdefault(file, []).append(program)
-        return found
+        return grouped((file, program) for program in self.code.programs for file in program.files)
 
     @cached_property
     def made(self) -> dict[str, tuple[Function, Call]]:
@@ -109,38 +107,31 @@ class CallGraph:
 
     @cached_property
     def _by_purpose(self) -> dict[str, list[tuple[Function, Call]]]:
-        found: dict[str, list[tuple[Function, Call]]] = {}
-        for function in self.functions.values():
-            for call in function.calls:
-                found.setdefault(call.does, []).append((function, call))
-        return found
+        return grouped((call.does, (function, call)) for function in self.functions.values() for call in function.calls)
 
     @cached_property
     def _loops_over(self) -> dict[str, list[tuple[Function, Loop]]]:
-        found: dict[str, list[tuple[Function, Loop]]] = {}
-        for function in self.functions.values():
-            for loop in function.loops:
-                for made in loop.over.made:
-                    found.setdefault(made, []).append((function, loop))
-        return found
+        return grouped(
+            (made, (function, loop))
+            for function in self.functions.values()
+            for loop in function.loops
+            for made in loop.over.made
+        )
 
     @cached_property
     def _cuts_of(self) -> dict[str, list[Cut]]:
-        found: dict[str, list[Cut]] = {}
-        for function in self.functions.values():
-            for cut in function.cuts:
-                for made in cut.whole.made:
-                    found.setdefault(made, []).append(cut)
-        return found
+        return grouped(
+            (made, cut) for function in self.functions.values() for cut in function.cuts for made in cut.whole.made
+        )
 
     @cached_property
     def _taken_by(self) -> dict[str, list[tuple[Function, Call]]]:
-        found: dict[str, list[tuple[Function, Call]]] = {}
-        for function in self.functions.values():
-            for call in function.calls:
-                for made in all_made(call):
-                    found.setdefault(made, []).append((function, call))
-        return found
+        return grouped(
+            (made, (function, call))
+            for function in self.functions.values()
+            for call in function.calls
+            for made in all_made(call)
+        )
 
     # programs
 
@@ -326,10 +317,7 @@ class CallGraph:
     @cached_property
     def defined_in(self) -> dict[str, list[Function]]:
         """By function, the functions that are defined in it."""
-        found: dict[str, list[Function]] = {}
-        for function in self.functions.values():
-            found.setdefault(function.id.rpartition(".")[0], []).append(function)
-        return found
+        return grouped((function.id.rpartition(".")[0], function) for function in self.functions.values())
 
     def _certain(self, function: Function, depth: int) -> Iterator[Reached]:
         for call in function.calls:

@@ -8,6 +8,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from ddpdoctor.evidence.training_code import Call, Function, Program, TrainingCode
+from ddpdoctor.grouping import grouped
 
 Held = tuple[int, Function, Call]
 """The number of a call among all calls, its function, and the call."""
@@ -88,10 +89,7 @@ class ProgramFiles:
 
     @cached_property
     def _by_file(self) -> dict[str, list[tuple[int, Function]]]:
-        found: dict[str, list[tuple[int, Function]]] = {}
-        for number, function in enumerate(self.functions.values()):
-            found.setdefault(_file(function), []).append((number, function))
-        return found
+        return grouped((_file(function), (number, function)) for number, function in enumerate(self.functions.values()))
 
 
 def _file(function: Function) -> str:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from ddpdoctor.analysis.collectives.desync import Desync, Desyncs
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.engine import Deriver
+from ddpdoctor.grouping import grouped
 from ddpdoctor.model import group_ranks
 
 SHOWN_CALLS = 7
@@ -252,9 +253,7 @@ def _last(group: GroupTimeline, rank: int) -> str:
 
 def _sentence(group: GroupTimeline, desync: Desync | None, first: int, last: int) -> Iterator[str]:
     if desync is not None:
-        called: dict[str, list[int]] = {}
-        for rank, issued in desync.issued.items():
-            called.setdefault(issued.op, []).append(rank)
+        called = grouped((issued.op, rank) for rank, issued in desync.issued.items())
         each = "; ".join(f"{group_ranks(ranks)} called {op}" for op, ranks in called.items())
         yield f"The ranks diverged at #{desync.seq}: {each}."
     elif group.open:

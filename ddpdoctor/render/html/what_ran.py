@@ -9,6 +9,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.times import utc
 from ddpdoctor.model import group_ranks
 
@@ -47,9 +48,7 @@ def _rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
             versions.setdefault("torch", entry.value.version)
     if versions:
         yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items())
-    by_host: dict[str, list[int]] = {}
-    for facts in evidence.ranks:
-        by_host.setdefault(facts.host, []).append(facts.rank)
+    by_host = grouped((facts.host, facts.rank) for facts in evidence.ranks)
     size = evidence.one(JobSize)
     if evidence.ranks and evidence.launched:
         seen = group_ranks([facts.rank for facts in evidence.ranks])
