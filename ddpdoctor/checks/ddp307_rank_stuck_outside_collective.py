@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.crashes.tries_again import caught_in_a_loop
@@ -14,13 +12,14 @@ from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.young_waits import seconds_so_far
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
-from ddpdoctor.messages.collectives import duration, names, verb, witnesses
+from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, names, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 REMEDIES = {
@@ -53,11 +52,6 @@ OF_A_LOCK = (
     "lock cannot reach it"
 )
 OF_A_DUMP = "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs"
-AT_WORK_SECONDS = 30.0  # loading data, an evaluation or a checkpoint on one rank keeps its peers waiting for as long
-OF_A_YOUNG_DUMP = (
-    "nothing, if this rank loads data, evaluates or saves a checkpoint here: dump again in a minute, and see whether it is still "
-    "the same call"
-)
 OF_FEW = "look at both sides: `ddpdoctor hang` shows them while they hang; most ranks may be right not to call it"
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
@@ -108,10 +102,8 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
-    seconds = max((age for operation in graph.operations for age in operation.ages), default=None)
-    away = _seconds_away(graph, last)
-    young = alone and seconds is not None and min(seconds, away) < min((AT_WORK_SECONDS, *_timeouts(graph)))
-    so_far = f" for {duration(seconds)} so far" if young and seconds is not None else ""
+    young = seconds_so_far(graph) if alone else None
+    so_far = f" for {duration(young)} so far" if young is not None else ""
     few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
     either = (
         f"; the dumps do not tell whether {group_ranks([*waiting])} alone should have called it" if few_wait else ""
@@ -119,26 +111,13 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
     return RULE.finding(
         f"{group_ranks(graph.ranks)} did not come to {' and '.join(operation.name for operation, _ in awaited)}, in which "
         f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{so_far}{told}{either}",
-        severity=Severity.INFO if young else None,
+        severity=Severity.INFO if young is not None else None,
         ranks=sorted({*graph.ranks, *waiting}) if few_wait else graph.ranks,
         where=[*witnesses(last, graph.ranks), *witnesses(waiting, sorted(waiting))],
         details=graph.details(),
-        remedy=OF_A_YOUNG_DUMP if young else OF_FEW if few_wait else OF_A_DUMP,
+        remedy=OF_A_YOUNG_DUMP if young is not None else OF_FEW if few_wait else OF_A_DUMP,
         waiting=[*graph.waiting],
     )
-
-
-def _seconds_away(graph: WaitForGraph, last: Mapping[int, IssuedCall]) -> float:
-    """How long ago the ranks made their last calls, endless where a dump does not tell: peers may have queued many ahead."""
-    ages = [last[rank].seconds if rank in last else None for rank in graph.ranks]
-    return max((age if age is not None else math.inf for age in ages), default=math.inf)
-
-
-def _timeouts(graph: WaitForGraph) -> Iterator[float]:
-    """After how many seconds the calls in which ranks wait time out: their dumps are made then."""
-    for operation in graph.operations:
-        for issued in operation.waiting.values():
-            yield from (call.timeout_ms / 1000 for call in issued.calls if call.timeout_ms is not None)
 
 
 def _by_locks(hang: Hang) -> Iterator[Finding]:

@@ -11,10 +11,13 @@ from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.young_waits import seconds_so_far
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.messages import first_deviations
-from ddpdoctor.messages.collectives import duration, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
@@ -38,12 +41,14 @@ def check(
     peers: PerRank[GivenPeer] | None = None,
     desyncs: Desyncs | None = None,
     guarded: GuardedCalls | None = None,
+    exits: PerRank[RankExit] | None = None,
+    stall: Stall | None = None,
 ) -> Iterator[Finding]:
     """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first.
 
     Where a partner first did other than ranks with its part in the job, that line comes first. Ranks of which the calls of a
     group tell already that they diverged have one cause, which their own finding says better. So has a collective that the
-    partners alone make (DDP305).
+    partners alone make (DDP305). A wait that is short tells nothing, where nothing but dumps shows that the job hung.
     """
     if guarded is not None and any(one.transfers for one in guarded.found):
         return
@@ -56,6 +61,8 @@ def check(
     if peers is not None and activities is not None and timeline is None:
         yield from _by_stacks(handshakes, activities, {entry.rank: entry.value for entry in peers})
         return
+    awaited = graph if graph is not None and graph.reason is Reason.IDLE and exits is None and stall is None else None
+    young = seconds_so_far(awaited) if awaited is not None else None
     for circle in handshakes.unmatched:
         tags = any(one.tag for one in circle)
         first, *others = circle
@@ -66,8 +73,10 @@ def check(
         deviating = [where for one in deviations if one.rank in partners for where in one.where()]
         yield RULE.finding(
             f"{'; '.join(_describe(one, tags=tags) for one in circle)}{_of_one_batch(circle)}{meanwhile}",
+            severity=Severity.INFO if young is not None else None,
             ranks=sorted(partners),
             where=[*deviating, *theirs, *(where for one in circle for where in _where(one))],
+            remedy=OF_A_YOUNG_DUMP if young is not None else None,
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )

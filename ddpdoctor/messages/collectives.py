@@ -12,6 +12,10 @@ from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where, group_ranks
 
 FROM_TWO_THREADS = "two threads of a rank call collectives of this group, so their order is nondeterministic"
+OF_A_YOUNG_DUMP = (
+    "nothing, if this rank loads data, evaluates or saves a checkpoint here: dump again in a minute, and see whether it is still "
+    "the same call"
+)
 GROUP_OF_ITS_OWN = "give the thread a process group of its own (`dist.new_group()`) that nothing else uses"
 SHOWN_TENSORS = 3
 MINUTES_FROM = 120.0  # seconds above which nobody reads seconds

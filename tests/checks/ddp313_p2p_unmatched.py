@@ -5,6 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, JobSize
 from ddpdoctor.evidence.stacks import GivenPeer
+from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
 from tests.hangs import SCRIPT, TORCH, hang, rank, stack
@@ -94,6 +95,19 @@ SICK = (
         ranks=(0,),
         where=("rank 0 /home/me/job/train.py:61 train_step", "rank 1 /home/me/job/train.py:82 train_step"),
         measured={"waiting": [1], "kind": "recv"},
+    ),
+    *(  # for some seconds the partner may load data, where nothing but dumps shows that the job hung
+        Sick(
+            evidence=flights(
+                record([SEND], world=2, waited=seconds), record([RECV, waits(RECV)], world=2, waited=seconds)
+            ),
+            says="rank 1 waits in recv from rank 0, which did not send",
+            severity=severity,
+            ranks=(0,),
+            where=("rank 1 /home/me/job/train.py:82 train_step",),
+            measured={"waiting": [1], "kind": "recv"},
+        )
+        for seconds, severity in ((9.0, Severity.INFO), (90.0, Severity.FAIL))
     ),
     Sick(
         evidence=ranks(CollectiveCalls(), CollectiveCalls(calls=(RECEIVES,))),
