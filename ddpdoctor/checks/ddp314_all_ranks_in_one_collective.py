@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
-from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation
+from ddpdoctor.analysis.hangs.operations import ROOTED, Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
-from ddpdoctor.analysis.hangs.outstanding import Operation
+from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.messages.collectives import names, verb
 from ddpdoctor.messages.first_deviations import DeviatingCalls

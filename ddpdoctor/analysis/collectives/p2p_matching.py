@@ -14,7 +14,7 @@ from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner, TransferPartners
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
-from ddpdoctor.analysis.hangs.outstanding import with_all_transfers
+from ddpdoctor.analysis.hangs.outstanding_transfers import with_all_transfers
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import POINT_TO_POINT
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph

@@ -10,7 +10,8 @@ from itertools import combinations
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
-from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding
+from ddpdoctor.analysis.hangs.operations import Operation
+from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.stopped_ranks import differs
 from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason
 

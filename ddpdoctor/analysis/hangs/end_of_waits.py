@@ -8,8 +8,10 @@ from dataclasses import replace
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.completed_calls import completed_by
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.deviating_ranks import MOST_COMPARED, DeviatingRanks, is_mismatch
+from ddpdoctor.analysis.hangs.lost_calls import without_completed_alone
 from ddpdoctor.analysis.hangs.older_dumps import (
     are_apart,
     behind_peers,
@@ -18,13 +20,8 @@ from ddpdoctor.analysis.hangs.older_dumps import (
     on_their_way,
     recorded_nothing,
 )
-from ddpdoctor.analysis.hangs.outstanding import (
-    Operation,
-    Outstanding,
-    completed_by,
-    outstanding_of,
-    without_completed_alone,
-)
+from ddpdoctor.analysis.hangs.operations import Operation
+from ddpdoctor.analysis.hangs.outstanding import Outstanding, outstanding_of
 from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, stopped_ranks

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding
+from ddpdoctor.analysis.hangs.operations import Operation
+from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.model import group_ranks

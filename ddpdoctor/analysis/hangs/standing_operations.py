@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 
-from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding
+from ddpdoctor.analysis.hangs.operations import ROOTED, Operation
+from ddpdoctor.analysis.hangs.outstanding import Outstanding
 
 
 @dataclass

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.analysis.hangs.outstanding import ROOTED, EndedByPartner, Outstanding
+from ddpdoctor.analysis.hangs.operations import ROOTED
+from ddpdoctor.analysis.hangs.outstanding import Outstanding
+from ddpdoctor.analysis.hangs.outstanding_transfers import EndedByPartner
 
 WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is complete
 SENT_BY_THE_ROOT = ("broadcast", "scatter", "_broadcast_oop")  # others with a root end there last

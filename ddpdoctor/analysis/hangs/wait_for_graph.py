@@ -9,7 +9,7 @@ from enum import Enum
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
-from ddpdoctor.analysis.hangs.outstanding import Operation
+from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.model import group_ranks
 

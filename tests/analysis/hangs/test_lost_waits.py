@@ -51,12 +51,19 @@ def test_a_batch_stands_only_if_all_partners_have_come_as_far(came: int, reason:
     assert graph.reason is reason
 
 
-@pytest.mark.parametrize(("held", "reason"), [(2, Reason.STANDING), (1, Reason.NOT_KEPT)])
-def test_a_call_behind_one_that_is_complete_is_the_first_that_a_rank_waits_in(held: int, reason: Reason) -> None:
-    """The watchdog of rank 0 has noted three calls of eight; its ring holds the last of the others, or not."""
+@pytest.mark.parametrize(
+    ("held", "lost", "reason"), [(2, 9, Reason.STANDING), (1, 9, Reason.NOT_KEPT), (1, 3, Reason.STANDING)]
+)
+def test_a_call_behind_one_that_is_complete_is_the_first_that_a_rank_waits_in(
+    held: int, lost: int, reason: Reason
+) -> None:
+    """The watchdog of rank 0 has noted three calls of eight; its ring holds the last of the others, or not.
+
+    Where three calls are lost in all, the fourth of the group is not: the dump has dropped what it lacks.
+    """
     step, own = Did("all_reduce", group="1", members=PAIR), Did("all_gather", group="2", members=PAIR)
     made = [own, *([step] * (held - 1)), waits(step)]
-    short = record(made, world=2, waited=500.0, lost=9)
+    short = record(made, world=2, waited=500.0, lost=lost)
     groups = [replace(one, last_enqueued=9, last_completed=3 if one.name == "1" else 9) for one in short.groups]
     short = replace(short, groups=tuple(groups), seq=(9, *range(10 - held, 10)))
     other = replace(short, lost=0, groups=tuple(replace(one, last_completed=None) for one in short.groups))
