@@ -244,8 +244,9 @@ class _Graph:
             raise SkipCheck(
                 f"{moving} made a call less than {MOVING_SECONDS:.0f} s before the last dump: the job moves"
             )
-        reason = Reason.RECORDED_NOTHING if awaited <= self._recorded_nothing else Reason.OLDER
-        return self._towards(self._waits_for(reason, awaited))
+        if awaited <= self._recorded_nothing:
+            return self._towards(self._waits_for(Reason.RECORDED_NOTHING, awaited))
+        return self._unless_moved(awaited) or self._towards(self._waits_for(Reason.OLDER, awaited))
 
     def _final_of(self, component: Collection[int]) -> FinalWait | None:
         operations = sorted(

@@ -62,7 +62,13 @@ def sign_of_motion(
     at_work = {*outstanding.idle} - awaited - {*named}
     if FEW * len(at_work) > len(outstanding.idle) + len(outstanding.of_rank):
         return f"{len(at_work)} ranks wait for nothing, and nobody waits for them"
+    if behind and not moments_kept and all(map(_is_behind_by_one, behind)):
+        return f"{group_ranks(sorted(named))} did not complete one call that peers have, as dumps of two moments show"
     return None
+
+
+def _is_behind_by_one(behind: Behind) -> bool:
+    return not behind.transfer and max(behind.peers_completed.values(), default=0) == behind.completed + 1
 
 
 def _all_wait_for_the_first(outstanding: Outstanding, named: Collection[int]) -> Operation | None:

@@ -83,6 +83,7 @@ def test_a_dump_from_before_what_all_others_wait_in_is_told_where_no_file_tells_
         [[STEP] * 12, [STEP] * 15, [STEP] * 18, [STEP] * 20 + [waits(STEP)]],
         [[STEP] * 12, [STEP] * 20, [STEP] * 20, [STEP] * 20 + [waits(STEP)]],
         [[STEP] * 12, [STEP] * 21, [STEP] * 20 + [waits(STEP)], [STEP] * 20 + [waits(STEP)]],
+        [[STEP] * 19, *([[STEP] * 21] * 3), *([[STEP] * 20 + [waits(STEP)]] * 4)],
     ],
 )
 def test_dumps_of_several_moments_of_a_healthy_job_accuse_nobody(made: list[list[Did]]) -> None:

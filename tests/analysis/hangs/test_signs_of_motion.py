@@ -28,17 +28,25 @@ def reason(evidence: Evidence) -> Reason | None:
     return graph.reason if graph is not None else None
 
 
-def calls(*, moves: bool) -> list[tuple[Did, ...]]:
-    """Rank 1 did not complete a call of its pair, rank 0 did; the other pair waits for all, or stands in a call of its own."""
+def calls(*, moves: bool, behind_by: int = 2) -> list[tuple[Did, ...]]:
+    """Rank 1 did not complete calls of its pair, rank 0 did; the other pair waits for all, or stands in a call of its own."""
     first, second = PAIRS
     one = of_pair(STEP, first)
     other = of_pair(STEP, second)
     theirs = (other, waits(other)) if moves else (other, other, waits(STEP))
-    return [(one, one, waits(STEP)), (one, waits(one), waits(STEP)), theirs, theirs]
+    behind = (one, *[waits(one)] * behind_by, waits(STEP))
+    return [(one, *[one] * behind_by, waits(STEP)), behind, theirs, theirs]
 
 
 def test_a_rank_that_alone_is_behind_has_stopped() -> None:
     assert reason(paired(*calls(moves=False))) is Reason.STOPPED
+
+
+@pytest.mark.parametrize(("waited", "told"), [(None, Reason.MOVED), (600.0, Reason.STOPPED)])
+def test_one_call_that_a_peer_has_completed_tells_nothing_where_no_dump_tells_its_moment(
+    waited: float | None, told: Reason
+) -> None:
+    assert reason(paired(*calls(moves=False, behind_by=1), waited=waited)) is told
 
 
 def test_a_rank_is_not_at_fault_where_a_call_of_others_stands_as_well() -> None:
