@@ -58,14 +58,14 @@ class _Half:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfers:
-    """The sends and receives of all ranks: those `posted` and not completed, and how many each pair has `issued`.
-
-    `kept` has for each rank the names of the groups of which its record holds all of them; `issued` counts in these.
-    """
+    """The sends and receives of all ranks, by pair of ranks and `send` or `recv`."""
 
     posted: Mapping[tuple[_Pair, str], list[IssuedCall]]
+    """Those that were posted and not completed, the oldest first."""
     issued: Mapping[tuple[_Pair, str], int]
+    """How many were issued, in the groups in `kept`."""
     kept: Mapping[int, Collection[str]]
+    """For each rank the names of the groups of which its record holds all of them."""
 
     def completed(self, pair: _Pair, op: str) -> int | None:
         """How many of these one side has completed, None where the record does not hold all."""
