@@ -19,10 +19,8 @@ from ddpdoctor.checkpoints.tensor_table import Listing, Row, listing, row_major
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.checkpoints import Checkpoints
-from ddpdoctor.evidence.replicas import Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.evidence.replicas import ROLES, Role, Side, StructureDifference, ValueDifference
 from ddpdoctor.replicas.tensor_diff import spread_of
-
-ROLES: tuple[Role, ...] = ("parameter", "buffer", "optimizer state")
 
 Listings = Mapping[int, Listing]
 Name = tuple[Role, str]

@@ -11,7 +11,6 @@ from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 VERIFY_SYNC = "--verify-sync"
-FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
 
 class DistributedDebug(typer.Choice):
@@ -173,6 +172,7 @@ def _refuse_detail_without_gpus() -> None:
     """DETAIL kills the constructor of a DDP on gloo with SIGSEGV: DDP411."""
     from importlib.metadata import PackageNotFoundError, version
 
+    from ddpdoctor.checks.ddp411_detail_debug_crashes_gloo import FIRST_BAD
     from ddpdoctor.errors import UsageError
 
     try:

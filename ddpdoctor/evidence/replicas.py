@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from ddpdoctor.evidence.bounds import need
 from ddpdoctor.evidence.frames import Frame
 
 Role = Literal["parameter", "buffer", "optimizer state"]
+ROLES: tuple[Role, ...] = get_args(Role)
 Kind = Literal["value", "sign of zero", "NaN payload"]
 Aspect = Literal["presence", "order", "dtype", "shape", "stride", "requires_grad", "ties"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -75,10 +74,7 @@ class HostAccess:
         """
         command = [sys.executable, str(our_file("probes", name))]
         ended = self.run(command, deadline_seconds=deadline_seconds)
-        answers: dict[str, Any] = {}
-        for line in ended.stdout.splitlines():
-            if line.startswith("{"):
-                answers.update(json.loads(line))
+        answers = ended.answers
         silence = _why_silent(ended, subject, deadline_seconds)
         facts: list[Any] = []
         for kind in expected:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from weakref import WeakKeyDictionary
 
 from ddpdoctor.launch import process_tree
@@ -48,6 +48,15 @@ class ProgramEnd:
     """Whether the deadline ended it."""
     seconds: float
     """From its start to its end."""
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The keys of all JSON objects that it printed, one per line."""
+        answers: dict[str, Any] = {}
+        for line in self.stdout.splitlines():
+            if line.startswith("{"):
+                answers.update(json.loads(line))
+        return answers
 
     @property
     def last_words(self) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import socket
 import sys
@@ -113,11 +112,7 @@ def run_node(
             env |= attendance.environment
             poll = attendance.poll
         ended = run(command, deadline_seconds=deadline_seconds + GRACE_SECONDS, env=env, folder=folder, poll=poll)
-    said: dict[str, Any] = {}
-    for line in ended.stdout.splitlines():
-        if line.startswith("{"):
-            said.update(json.loads(line))
-    return _evidence(place, said, ended)
+    return _evidence(place, ended.answers, ended)
 
 
 def _waiting(place: NodePlace) -> Waiting:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from ddpdoctor.model import Finding, Report, Severity
+from ddpdoctor.model import Finding, Report
 from ddpdoctor.render import by_place, headline, quoted_report, summary
 from ddpdoctor.render.screen import Screen
+from ddpdoctor.render.text import STYLE
 
 _INDENT = Text("  ")
-_STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
 
 
 def render(report: Report, *, screen: Screen | None = None) -> str:
@@ -42,7 +42,7 @@ def _finding(finding: Finding) -> Iterator[tuple[Text, Text]]:
     column = f":{first.column}" if first is not None and first.column is not None else ""
     place = f"{first.file}:{first.line}{column}: " if first is not None else ""
     said, *others = rest.split("\n")
-    yield Text.assemble((place, "bold"), (code, _STYLE[finding.severity]), " "), Text(said)
+    yield Text.assemble((place, "bold"), (code, STYLE[finding.severity]), " "), Text(said)
     for line in others:
         yield _INDENT, Text(line)
     for other in finding.where[1:]:

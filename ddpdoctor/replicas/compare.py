@@ -16,14 +16,13 @@ from ddpdoctor.agent.inside.fingerprint import Method, best_method, combined, di
 from ddpdoctor.agent.inside.named_tensors import Item, inventory, structure_digest, unwrapped
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.comparison import order_difference, structure_differences
-from ddpdoctor.evidence.replicas import Replicas, Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.evidence.replicas import ROLES, Replicas, Role, Side, StructureDifference, ValueDifference
 from ddpdoctor.replicas.allgather import Wire
 from ddpdoctor.replicas.dtensor import compare_meshed
 from ddpdoctor.replicas.element_diff import element
 from ddpdoctor.replicas.hash_tree import locate
 from ddpdoctor.replicas.tolerance import Within
 
-ROLES: tuple[Role, ...] = ("parameter", "buffer", "optimizer state")
 METHODS: tuple[Method, ...] = ("linear", "xxh3")
 WORD = 6  # int64 numbers a rank sends when all is well, beside its status: 56 bytes
 

@@ -198,8 +198,11 @@ def _by_conditions_inside(
 ) -> Comparison | None:
     """A condition in the functions that lead to one of the calls alone: a rank that comes there may not make the call."""
     mine, theirs = _deciding_condition(one, code), _deciding_condition(other, code)
-    if further[0 if theirs is None else 1]:
-        return None
+    return None if further[0 if theirs is None else 1] else _on_one_side(mine, theirs)
+
+
+def _on_one_side(mine: tuple[Condition, Frame] | None, theirs: tuple[Condition, Frame] | None) -> Comparison | None:
+    """The condition where only one of the calls is under one."""
     if mine is not None and theirs is None:
         return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
     if theirs is not None and mine is None:
@@ -256,12 +259,7 @@ def _with_telling_condition(
 
 def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
     """The order of two statements tells less than a test of the rank above one of the calls, or deeper in it."""
-    mine, theirs = rank_test(one, code), rank_test(other, code)
-    if mine is not None and theirs is None:
-        return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
-    if theirs is not None and mine is None:
-        return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=theirs[1])
-    return None
+    return _on_one_side(rank_test(one, code), rank_test(other, code))
 
 
 def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame, sides: Sides | None) -> Comparison | None:

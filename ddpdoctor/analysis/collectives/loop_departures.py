@@ -286,10 +286,8 @@ def _irregular(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int
 
 def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
     """Some ranks drew their last batch where the others drew a further one of the same pass."""
-    ends = {rank: max(each, default=0) for rank, each in marks.items()}
-    least = min(ends.values(), default=0)
-    early = tuple(rank for rank, end in sorted(ends.items()) if end == least)
-    others = [rank for rank in ends if rank not in early]
+    least, early = _first_to_end(marks)
+    others = [rank for rank in marks if rank not in early]
     if not least or any(least not in each for each in marks.values()):
         return None
     last = {rank: each[least] for rank, each in marks.items()}
@@ -300,6 +298,13 @@ def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
     if any(marks[rank][least + 1].in_pass != (last[rank].in_pass or 0) + 1 for rank in others):
         return None
     return _left_or_short(early, others, last, None, {rank: marks[rank][least + 1].in_pass or 0 for rank in others})
+
+
+def _first_to_end(marks: Mapping[int, Mapping[int, StepMark]]) -> tuple[int, tuple[int, ...]]:
+    """The lowest last iteration of a rank, and the ranks that end with it."""
+    ends = {rank: max(each, default=0) for rank, each in marks.items()}
+    least = min(ends.values(), default=0)
+    return least, tuple(rank for rank, end in sorted(ends.items()) if end == least)
 
 
 def _at_the_end_of_some(last: Mapping[int, StepMark]) -> _Found | None:
@@ -317,12 +322,10 @@ def _by_the_call_behind(
 
     These still have to come to that call: without a data loader that counts, it tells that the loop of the former was shorter.
     """
-    ends = {rank: max(each, default=0) for rank, each in marks.items()}
-    least = min(ends.values(), default=0)
-    early = tuple(rank for rank, end in sorted(ends.items()) if end == least)
+    least, early = _first_to_end(marks)
     if (
         not least
-        or len(early) == len(ends)
+        or len(early) == len(marks)
         or any(mark.of is not None for each in marks.values() for mark in each.values())
     ):
         return None

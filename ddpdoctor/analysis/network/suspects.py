@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ddpdoctor.analysis.network.fault_localization import Culprits, attribute
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
-from ddpdoctor.evidence.links import LinkOutcome, Links
+from ddpdoctor.evidence.links import Link, LinkOutcome, Links
 
 STALLS: tuple[LinkOutcome, ...] = ("large-stalls",)
 
@@ -22,21 +24,19 @@ def stalling(links: Links) -> Culprits:
 
 def slow(links: Links) -> Culprits:
     """Who accounts for the directions whose stream is far below the median."""
-    majority = median_speed(links.links)
-    if majority is None:
-        return Culprits()
-    return attribute(
-        {(link.source, link.target): not is_slow(link, majority) for link in links.links if link.outcome == "ok"}
-    )
+    return _deviating(links, is_slow, median_speed(links.links))
 
 
 def late(links: Links) -> Culprits:
     """Who accounts for the directions whose latency is far above the median."""
-    majority = median_latency(links.links)
-    if majority is None:
+    return _deviating(links, is_late, median_latency(links.links))
+
+
+def _deviating(links: Links, deviates: Callable[[Link, float], bool], median: float | None) -> Culprits:
+    if median is None:
         return Culprits()
     return attribute(
-        {(link.source, link.target): not is_late(link, majority) for link in links.links if link.outcome == "ok"}
+        {(link.source, link.target): not deviates(link, median) for link in links.links if link.outcome == "ok"}
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.evidence.audited_steps import StepSeen
-
-ByRank = Mapping[int, StepSeen]
 
 
 def written_on_some_ranks(seen: ByRank, before: ByRank) -> dict[str, tuple[int, ...]]:

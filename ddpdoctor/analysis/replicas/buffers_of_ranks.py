@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.buffer_changes import is_kept_by_a_rank, writes_since, written_on_some_ranks
-from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.replicas import ValueDifference
 from ddpdoctor.evidence.training_trace import Track, model_prefix
 
 LEAST_UNCHANGED = 2  # times in a row, in a job without a wrapper, before a buffer counts as one that nobody updates
-
-ByRank = Mapping[int, StepSeen]
 
 
 class BuffersOfRanks:

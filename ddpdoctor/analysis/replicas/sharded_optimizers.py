@@ -10,13 +10,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.gradient_sync import EXACT, STEPPED
-from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.grouping import grouped
 from ddpdoctor.whole_numbers import whole_number
-
-ByRank = Mapping[int, StepSeen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
