@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -349,6 +349,16 @@ def group_ranges(ranges: Sequence[range]) -> str:
     """Ranges of ranks as people write them: `ranks 0-2,5`."""
     text = ",".join(f"{each[0]}" if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in ranges)
     return f"rank{'s' if sum(map(len, ranges)) > 1 else ''} {text}"
+
+
+def verb(ranks: Sized, one: str, many: str) -> str:
+    """The word of a sentence about these ranks: `one` for a single rank, `many` for several."""
+    return one if len(ranks) == 1 else many
+
+
+def measured_by_rank(values: Mapping[int, Measure]) -> dict[str, Measure]:
+    """Values by rank for `Finding.measured`, whose keys are texts, in order of rank."""
+    return {str(rank): value for rank, value in sorted(values.items())}
 
 
 def absent_ranks(size: int, present: Iterable[int]) -> list[range]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.majority import Vote, vote
-from ddpdoctor.evidence import PerRank, noun_of
+from ddpdoctor.evidence import PerRank, by_rank, noun_of
 from ddpdoctor.evidence.launch import Joining, RankSet
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -41,7 +41,7 @@ def check(ranks: RankSet | None, joining: PerRank[Joining] | None, activities: A
     if ranks is not None:
         yield from _by_sizes({arrival.rank: arrival.world_size for arrival in ranks.arrivals})
     if joining is not None and activities is not None and activities.of(Activity.RENDEZVOUS):
-        yield from _by_calls({entry.rank: entry.value for entry in joining}, activities)
+        yield from _by_calls(by_rank(joining), activities)
 
 
 def _by_calls(joining: Mapping[int, Joining], activities: Activities) -> Iterator[Finding]:

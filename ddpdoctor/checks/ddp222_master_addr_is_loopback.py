@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.network.socket_interface import is_loopback
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.network import Master
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
@@ -21,7 +21,7 @@ RULE = Rule(
 
 def check(master: PerRank[Master], launch: PerRank[Launch]) -> Iterator[Finding]:
     """One finding where the job has ranks on other nodes and MASTER_ADDR resolves to loopback only."""
-    launches = {entry.rank: entry.value for entry in launch}
+    launches = by_rank(launch)
     several = [entry for entry in master if entry.rank in launches and _several_nodes(launches[entry.rank])]
     if not several:
         raise SkipCheck("the job runs on one node")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
-from ddpdoctor.messages.collectives import verb
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks, verb
 
 RULE = Rule(
     code="DDP231",

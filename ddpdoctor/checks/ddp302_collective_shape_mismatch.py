@@ -21,7 +21,7 @@ from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, who
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
 from ddpdoctor.evidence.stacks import GivenSize
@@ -29,7 +29,7 @@ from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import FROM_TWO_THREADS, GROUP_OF_ITS_OWN, aftermath, of_shape, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks, measured_by_rank
 
 RULE = Rule(
     code="DDP302",
@@ -98,22 +98,22 @@ def check(
 
 def _by_stacks(given: PerRank[GivenSize]) -> Iterator[Finding]:
     """Ranks that wait at one line with tensors of different sizes."""
-    by_rank = {entry.rank: entry.value for entry in given}
-    sides = vote({rank: call.size for rank, call in by_rank.items()})
+    of_rank = by_rank(given)
+    sides = vote({rank: call.size for rank, call in of_rank.items()})
     if len(sides.sides) < 2:
         return
-    spoken = {rank: of_shape(((call.size,),)) for rank, call in by_rank.items()}
+    spoken = {rank: of_shape(((call.size,),)) for rank, call in of_rank.items()}
     (first, *_), *_ = told = sides.sides if sides.tied else sides.sides[::-1]
     rest = " and ".join(f"{group_ranks(ranks)} {spoken[ranks[0]]}" for ranks in told[1:])
-    order = (*sides.minority, *(rank for rank in sorted(by_rank) if rank not in sides.minority))
+    order = (*sides.minority, *(rank for rank in sorted(of_rank) if rank not in sides.minority))
     yield RULE.finding(
-        f"{group_ranks(told[0])} gave {by_rank[first].op} a tensor of shape {spoken[first]}, {rest}{tie_note(tied=sides.tied)}",
+        f"{group_ranks(told[0])} gave {of_rank[first].op} a tensor of shape {spoken[first]}, {rest}{tie_note(tied=sides.tied)}",
         ranks=sides.minority,
         where=[
-            Where.at(by_rank[rank].place, rank=rank, note=f"{by_rank[rank].op} of {spoken[rank]}") for rank in order
+            Where.at(of_rank[rank].place, rank=rank, note=f"{of_rank[rank].op} of {spoken[rank]}") for rank in order
         ],
         details=["inferred from the source and the variables of the ranks"],
-        shapes={str(rank): spoken[rank] for rank in sorted(spoken)},
+        shapes=measured_by_rank(spoken),
     )
 
 
@@ -143,7 +143,7 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
 def _by_words(
     failures: Failures, programs: ProgramComparison | None, errors: list[tuple[int, Handled]], *, watched: bool
 ) -> Iterator[Finding]:
-    found = [failure for failure in failures.all if failure.secondary_error is SecondaryError.MISMATCHED]
+    found = failures.mismatched
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.text))), None)
     if told is None:
         return

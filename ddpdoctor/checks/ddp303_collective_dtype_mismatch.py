@@ -12,7 +12,7 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks, measured_by_rank
 
 RULE = Rule(
     code="DDP303",
@@ -56,6 +56,6 @@ def check(timeline: Timeline, programs: ProgramComparison, desyncs: Desyncs | No
             details=unplaced(mismatch.issued, everyone),
             seq=mismatch.seq,
             group=group.name or "default",
-            dtypes={str(rank): dtype for rank, dtype in sorted(held.items())},
+            dtypes=measured_by_rank(held),
             more=mismatch.more,
         )

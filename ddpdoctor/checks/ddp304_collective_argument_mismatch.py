@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.stacks import GivenRoot
@@ -51,8 +51,8 @@ def check(calls: PerRank[CollectiveCalls] | None, given: PerRank[GivenRoot] | No
 
 def _by_stacks(given: PerRank[GivenRoot]) -> Iterator[Finding]:
     """Ranks that wait at one line with different roots."""
-    by_rank = {entry.rank: entry.value for entry in given}
-    roots = {rank: call.root for rank, call in by_rank.items()}
+    of_rank = by_rank(given)
+    roots = {rank: call.root for rank, call in of_rank.items()}
     if len({*roots.values()}) < 2:
         return
     sides = vote(roots)
@@ -61,9 +61,9 @@ def _by_stacks(given: PerRank[GivenRoot]) -> Iterator[Finding]:
     )
     order = (*sides.minority, *(rank for rank in sorted(roots) if rank not in sides.minority))
     yield RULE.finding(
-        f"{by_rank[order[0]].op} was called with different roots: {said}{tie_note(tied=sides.tied)}",
+        f"{of_rank[order[0]].op} was called with different roots: {said}{tie_note(tied=sides.tied)}",
         ranks=sides.minority,
-        where=[Where.at(by_rank[rank].place, rank=rank, note=f"root {roots[rank]}") for rank in order],
+        where=[Where.at(of_rank[rank].place, rank=rank, note=f"root {roots[rank]}") for rank in order],
         argument="root",
         passed={str(rank): str(root) for rank, root in sorted(roots.items())},
     )

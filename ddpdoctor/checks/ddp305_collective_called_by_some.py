@@ -34,10 +34,10 @@ from ddpdoctor.messages import (
 )
 from ddpdoctor.messages import unequal_iterations as iterations_messages
 from ddpdoctor.messages.calls_between_iterations import called_by_some
-from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, names, unplaced, witnesses
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks, verb
 
 RULE = Rule(
     code="DDP305",

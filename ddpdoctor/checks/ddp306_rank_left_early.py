@@ -17,7 +17,6 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes import exception_context
-from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
@@ -25,11 +24,11 @@ from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values, ways_out
-from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import names, unplaced, witnesses
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks, measured_by_rank, verb
 
 RULE = Rule(
     code="DDP306",
@@ -86,7 +85,7 @@ def check(
     Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
     """
     skew = iterations.out_of_step if iterations is not None else None
-    mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
+    mixed_up = failures is not None and bool(failures.mismatched)
     diverged = desyncs is not None and bool(desyncs.found)
     noticed = skew or (iterations.left_out if iterations is not None and mixed_up and not diverged else None)
     departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
@@ -220,7 +219,7 @@ def _by_desync(
         seq=desync.seq,
         group=desync.group.name or "default",
         calls={str(rank): desync.group.reached(rank) for rank in everyone},
-        steps={str(rank): steps[rank] for rank in sorted(steps)},
+        steps=measured_by_rank(steps),
     )
 
 
@@ -278,7 +277,7 @@ def _by_departure(
         details=[*early_ends.or_skipped(departure.ranks, loop_departures.skips(departure))],
         remedy=remedy,
         batch=departure.batches,
-        lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
+        lengths=measured_by_rank(departure.lengths),
     )
 
 
@@ -352,7 +351,7 @@ def _by_exits(
         where=[*left_by, *decided, *lost_at],
         details=[f"{group_ranks(finished)} called no forward of a DDP model"] if alone else [],
         remedy=remedy,
-        steps={str(rank): count for rank, count in sorted(steps.items())},
+        steps=measured_by_rank(steps),
     )
 
 

@@ -19,8 +19,8 @@ from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
-from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, names, verb, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, names, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks, verb
 
 REMEDIES = {
     Activity.SLEEP: "take the sleep out, or let every rank sleep",

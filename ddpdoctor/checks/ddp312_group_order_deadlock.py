@@ -9,9 +9,9 @@ from ddpdoctor.analysis.collectives.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import ThreadErrors
-from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import names, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb
 
 RULE = Rule(
     code="DDP312",

@@ -12,13 +12,13 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.hangs.young_waits import seconds_so_far
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.messages import first_deviations
-from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, unplaced, verb, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks, verb
 
 RULE = Rule(
     code="DDP313",
@@ -59,7 +59,7 @@ def check(
     for one in handshakes.misdirected:
         yield _misdirected(one)
     if peers is not None and activities is not None and timeline is None:
-        yield from _by_stacks(handshakes, activities, {entry.rank: entry.value for entry in peers})
+        yield from _by_stacks(handshakes, activities, by_rank(peers))
         return
     awaited = graph if graph is not None and graph.reason is Reason.IDLE and exits is None and stall is None else None
     young = seconds_so_far(awaited) if awaited is not None else None
@@ -106,7 +106,7 @@ def _by_stacks(handshakes: Handshakes, activities: Activities, given: Mapping[in
 
     A rank that waits for one partner while another one waits for it may have named the wrong one: then both may be at fault.
     """
-    by_rank = {one.rank: one for one in activities.each}
+    of_rank = {one.rank: one for one in activities.each}
     alone = [circle[0] for circle in handshakes.unmatched if len(circle) == 1]
     awaited = sorted({one.partner for one in alone})
     for circle in (
@@ -115,7 +115,7 @@ def _by_stacks(handshakes: Handshakes, activities: Activities, given: Mapping[in
     ):
         partners = sorted({one.partner for one in circle})
         of_itself = {one.rank for one in circle}
-        others = [by_rank[rank] for rank in partners if rank not in of_itself]
+        others = [of_rank[rank] for rank in partners if rank not in of_itself]
         meanwhile = "".join(f"; rank {one.rank} waits in {one.operation}" for one in others)
         theirs = [Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}") for one in others if one.place]
         passed_by = {rank: one.rank for one in circle for rank in _passed_by(one, given)}

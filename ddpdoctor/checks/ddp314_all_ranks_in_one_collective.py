@@ -9,8 +9,8 @@ from ddpdoctor.analysis.hangs.operations import ROOTED, Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit
-from ddpdoctor.messages.collectives import duration, unplaced, verb, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.messages.collectives import duration, unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks, verb
 
 RULE = Rule(
     code="DDP314",

@@ -13,10 +13,10 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages.collectives import condition_note, verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, witnesses
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks, measured_by_rank, verb
 
 RULE = Rule(
     code="DDP315",
@@ -74,7 +74,7 @@ def _by_calls(calls: PerRank[CollectiveCalls], timeline: Timeline | None, code: 
         + tie_note(tied=sides.tied and not alone),
         ranks=minority,
         where=_where(inside, outside, minority, timeline, tests),
-        new_groups={str(rank): count for rank, count in sorted(counts.items())},
+        new_groups=measured_by_rank(counts),
     )
 
 

@@ -17,7 +17,6 @@ from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
-from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.ranks import CollectiveCall
@@ -26,10 +25,10 @@ from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import loop_departures, rank_values, ways_out
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
-from ddpdoctor.messages.collectives import condition_note, names, verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, names, witnesses
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks, measured_by_rank, verb
 
 RULE = Rule(
     code="DDP316",
@@ -88,9 +87,7 @@ def check(
         if stack_desync is None:
             raise SkipCheck(NO_ITERATIONS)
         return
-    mixed_up = failures is not None and any(
-        failure.secondary_error is SecondaryError.MISMATCHED for failure in failures.all
-    )
+    mixed_up = failures is not None and bool(failures.mismatched)
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
     skew = iterations.out_of_step
     noticed = skew or (iterations.left_out if unexplained else None)
@@ -151,7 +148,7 @@ def _by_steps(unreduced: UnreducedSteps, code: SourceCode | None) -> Finding:
         ],
         details=[another] if without else [],
         remedy=OF_UNREDUCED_STEPS,
-        steps={str(rank): made[rank] for rank in sorted(made)},
+        steps=measured_by_rank(made),
     )
 
 
@@ -181,7 +178,7 @@ def _by_stacks(found: StackDesync) -> Finding:
             *found.where(""),
         ],
         details=(HOW_IT_IS_KNOWN,),
-        turns={str(rank): turn for rank, turn in sorted(found.turns.items())},
+        turns=measured_by_rank(found.turns),
     )
 
 
@@ -219,7 +216,7 @@ def _by_accumulation(uneven: UnevenAccumulation, code: SourceCode | None) -> Fin
         + decides_the_reduction(code),
         remedy=OF_AN_ACCUMULATION,
         forward=uneven.number,
-        reduced={str(rank): one for rank, one in sorted(uneven.reduced.items())},
+        reduced=measured_by_rank(uneven.reduced),
     )
 
 
@@ -232,7 +229,7 @@ def _by_lengths(lengths: Mapping[int, int], code: SourceCode | None) -> Finding:
         where=decides_the_reduction(code),
         severity=Severity.INFO,
         remedy="accumulate over equally many batches on every rank, unless these are larger on some: weigh the losses then",
-        forwards={str(rank): length for rank, length in sorted(lengths.items())},
+        forwards=measured_by_rank(lengths),
     )
 
 
@@ -256,7 +253,7 @@ def _by_counts(skew: IterationSkew, timeline: Timeline | None, code: SourceCode 
         ],
         remedy=OF_A_CALL if called else None,
         iteration=skew.iteration,
-        collectives={str(rank): count for rank, count in sorted(seq.items())},
+        collectives=measured_by_rank(seq),
     )
 
 
@@ -375,7 +372,7 @@ def _by_turns(skipped: SkippedBatch, left: Desync, code: SourceCode | None) -> F
         where=[*turns, *witnesses(left.issued, (*left.minority, *left.majority))],
         details=[f"the loop has a `continue` at {' and '.join(lines)}"] if lines else [],
         forward=skipped.forward,
-        turns={str(rank): turn for rank, turn in sorted(skipped.turns.items())},
+        turns=measured_by_rank(skipped.turns),
     )
 
 

@@ -8,8 +8,8 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.operations import ROOTED
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.messages.collectives import unplaced, verb, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.messages.collectives import unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb
 
 RULE = Rule(
     code="DDP319",

@@ -9,10 +9,10 @@ from dataclasses import replace
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity
-from ddpdoctor.evidence import PerRank, noun_of
+from ddpdoctor.evidence import PerRank, by_rank, noun_of
 from ddpdoctor.evidence.ranks import MissingGradients, StepCount
 from ddpdoctor.grouping import grouped
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks, verb
 
 
 def _is_no_static_graph(text: str) -> bool:
@@ -58,7 +58,7 @@ def check(
     found = [_named(failure) for failure in failures.of("DDP404")] if failures is not None else []
     if not found and gradients is not None and activities is not None:
         made = {entry.rank: entry.value.forwards or 0 for entry in steps or ()}
-        yield from _by_gradients({entry.rank: entry.value for entry in gradients}, activities, made)
+        yield from _by_gradients(by_rank(gradients), activities, made)
     if not found:
         return
     by_parameters = grouped((_parameters(failure.text), failure) for failure in found)
@@ -102,7 +102,7 @@ def _by_gradients(
     )
     others = [one.rank for one in waiting]
     yield RULE.finding(
-        f"{said} in the last backward, and {group_ranks(others)} {'waits' if len(others) == 1 else 'wait'} in it for "
+        f"{said} in the last backward, and {group_ranks(others)} {verb(others, 'waits', 'wait')} in it for "
         "their reduction",
         ranks=[*lacks],
         where=[

@@ -15,7 +15,7 @@ from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import rank_values
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_CALLS_AND_NO_EXIT
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks, measured_by_rank
 
 RULE = Rule(
     code="DDP406",
@@ -71,7 +71,7 @@ def check(
             f"the model of {group_ranks(ranks)} has {count} parameters, that of {rest}",
             ranks=sides.minority,
             where=sorted(where, key=lambda one: one.rank is not None and one.rank not in sides.minority),
-            parameters={str(rank): count for rank, count in sorted(counts.items())},
+            parameters=measured_by_rank(counts),
         )
         return
     yield from _by_shape(failures, found, where)

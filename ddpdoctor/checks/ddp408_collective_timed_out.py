@@ -10,12 +10,12 @@ from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import names, unplaced, witnesses
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks, verb
 
 TIMED_OUT = re.compile(
     r"Timed out waiting (?P<gloo>\d{1,15})ms for (?:recv|send) operation"
@@ -56,7 +56,7 @@ def check(
         if ended_by_themselves(exits).isdisjoint(graph.ranks):
             yield _without_a_dump(graph, timeline.of_earlier_runs if timeline is not None else ())
         return
-    ends = {entry.rank: entry.value for entry in exits or ()}
+    ends = by_rank(exits)
     timed_out = {rank: seconds for rank, end in ends.items() if (seconds := _timeout_seconds(end)) is not None}
     by_log_alone = timeline is None and activities is None
     if timed_out:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Launch
@@ -65,7 +65,7 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
 
 def _by_choice(launches: PerRank[Launch], environments: PerRank[Environment], gpus: PerRank[Gpus]) -> Iterator[Finding]:
     users: dict[tuple[str, str], list[int]] = {}
-    boards = {entry.rank: entry.value for entry in gpus}
+    boards = by_rank(gpus)
     wishes = {entry.rank: entry.value.variables.get("CUDA_VISIBLE_DEVICES") for entry in environments}
     for entry in launches:
         visible = _visible(wishes.get(entry.rank), boards[entry.rank]) if entry.rank in boards else []

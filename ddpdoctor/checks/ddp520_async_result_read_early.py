@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, ReadEarly
-from ddpdoctor.messages.collectives import verb
 from ddpdoctor.messages.divergence import finding
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb
 
 RULE = Rule(
     code="DDP520",

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.replicas.divergence import CopyUsed, Divergences, UnwrappedDiffers
-from ddpdoctor.messages.collectives import verb
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb
 
 RULE = Rule(
     code="DDP528",

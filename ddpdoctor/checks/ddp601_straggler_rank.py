@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.performance.local_compute import OwnWork, SlowHost
 from ddpdoctor.analysis.performance.stragglers import Straggler, Stragglers
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.step_times import Looks, Pace
@@ -55,7 +55,7 @@ def check(
     if work is not None:
         yield from (_slow_at_work(host, work.rounds) for host in work.hosts)
     forwards = {entry.rank: entry.value.forward for entry in paces or ()}
-    seen = {entry.rank: entry.value for entry in looks or ()}
+    seen = by_rank(looks)
     for straggler in stragglers.hosts if stragglers is not None and stall is None else ():
         if _is_slow(straggler):
             yield RULE.finding(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from ddpdoctor.analysis.performance.stragglers import fills_processors
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.step_times import Looks, Pace, ProcessorTime
 from ddpdoctor.messages import samples
@@ -38,12 +38,9 @@ def check(
     A stalled job gets no finding: the cause of the stall comes first.
     """
     shares = {entry.rank: share for entry in paces if (share := _waiting(entry.value)) is not None}
-    by_host: dict[str, dict[int, ProcessorTime]] = {}
-    for entry in processors or ():
-        by_host.setdefault(entry.host, {})[entry.rank] = entry.value
     crowded = {
         rank: _without_processor(time)
-        for ranks in by_host.values()
+        for ranks in (processors.by_host() if processors is not None else {}).values()
         if not fills_processors(ranks.values())
         for rank, time in ranks.items()
     }
@@ -53,7 +50,7 @@ def check(
         yield RULE.finding(
             f"ranks wait for batches during {100 * share:.0f} % of the training time",
             ranks=bound,
-            where=[*_where(bound, paces, {entry.rank: entry.value for entry in looks or ()})],
+            where=[*_where(bound, paces, by_rank(looks))],
             share=share,
         )
 

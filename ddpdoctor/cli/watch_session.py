@@ -22,7 +22,7 @@ from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.launch.observed_job import ObservedJob, observe
 from ddpdoctor.launch.private_directory import private_directory
-from ddpdoctor.model import Report, Severity, group_ranks
+from ddpdoctor.model import Report, Severity, group_ranks, verb
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.workflows.shared_case import answer
 from ddpdoctor.workflows.verdict_command import VerdictCommand
@@ -259,10 +259,9 @@ def _environment() -> tuple[Environment, ...]:
 
 def _shows_life(ranks: Sequence[int]) -> str:
     """Why `--kill-on-hang` lets a job go on."""
-    verb = "show" if len(ranks) > 1 else "shows"
     return (
-        f"{group_ranks(ranks)} {verb} signs of life that a healthy job could show: the job is not ended; `--stall-after SECONDS` "
-        "ends it after that time"
+        f"{group_ranks(ranks)} {verb(ranks, 'shows', 'show')} signs of life that a healthy job could show: the job is not ended; "
+        "`--stall-after SECONDS` ends it after that time"
     )
 
 

@@ -68,6 +68,13 @@ class PerRank(Generic[T]):
         """The ranks that gave this evidence."""
         return tuple(entry.rank for entry in self.entries)
 
+    def by_host(self) -> dict[str, dict[int, T]]:
+        """The values by host, then by rank."""
+        found: dict[str, dict[int, T]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.host, {})[entry.rank] = entry.value
+        return found
+
     def hosts(self) -> tuple[HostEntry[T], ...]:
         """One entry per host: what is true of the machine is said once, not once a rank."""
         first: dict[str, T] = {}
@@ -78,6 +85,11 @@ class PerRank(Generic[T]):
         return tuple(
             HostEntry(host, tuple(ranks[host]) if self.launched else (), value) for host, value in first.items()
         )
+
+
+def by_rank(facts: PerRank[T] | None) -> dict[int, T]:
+    """The values by rank; nothing where the evidence has none."""
+    return {entry.rank: entry.value for entry in facts or ()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

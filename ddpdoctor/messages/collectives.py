@@ -9,7 +9,7 @@ from ddpdoctor.analysis.collectives.matching import shape
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.conditions import condition_text
-from ddpdoctor.model import Where, group_ranks
+from ddpdoctor.model import Where, group_ranks, verb
 
 FROM_TWO_THREADS = "two threads of a rank call collectives of this group, so their order is nondeterministic"
 OF_A_YOUNG_DUMP = (
@@ -26,11 +26,6 @@ def duration(seconds: float) -> str:
     if seconds < MINUTES_FROM:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 60 * MINUTES_FROM else f"{seconds / 3600:.1f} h"
-
-
-def verb(ranks: Sequence[int], one: str, many: str) -> str:
-    """`one` for a single rank, `many` for several."""
-    return one if len(ranks) == 1 else many
 
 
 def called(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> str:
@@ -110,5 +105,5 @@ def _where(issued: IssuedCall, note: str) -> Where:
 
 def _note(group: Sequence[IssuedCall], extra: str) -> str:
     seconds = [one.seconds for one in group if one.seconds is not None and not one.done]
-    waits = f"{'waits' if len(group) == 1 else 'wait'} {duration(max(seconds))}" if seconds else ""
+    waits = f"{verb(group, 'waits', 'wait')} {duration(max(seconds))}" if seconds else ""
     return ", ".join(filter(None, (group[0].name, extra, waits)))

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.messages.collectives import names, verb
+from ddpdoctor.messages.collectives import names
 from ddpdoctor.messages.first_deviations import DeviatingCalls
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import group_ranks, verb
 
 SHOWN_OPERATIONS = 3  # those of an extra call that others do not take part in
 

@@ -11,8 +11,8 @@ from ddpdoctor.evidence.frames import Frame, only_users, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
 from ddpdoctor.messages import ways_out
-from ddpdoctor.messages.collectives import names, verb
-from ddpdoctor.model import Where, group_ranks
+from ddpdoctor.messages.collectives import names
+from ddpdoctor.model import Where, group_ranks, verb
 
 _DDP = "/torch/nn/parallel/distributed.py"
 

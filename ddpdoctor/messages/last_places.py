@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.messages import ways_out
-from ddpdoctor.messages.collectives import verb
-from ddpdoctor.model import Where, group_ranks
+from ddpdoctor.model import Where, group_ranks, verb
 
 
 def sentence(aborted: AbortedPastALoop) -> str:

@@ -9,7 +9,7 @@ from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of
-from ddpdoctor.model import Where, group_ranks
+from ddpdoctor.model import Where, group_ranks, verb
 
 MIXED = "since then gradients are averaged with those of other steps"
 LENGTHS = "give every rank the same number of batches (DistributedSampler with drop_last), or train under `with Join([model]):`"
@@ -38,7 +38,7 @@ def sentence(departure: LoopDeparture) -> str:
 
 
 def _its(departure: LoopDeparture) -> str:
-    return "its" if len(departure.ranks) == 1 else "their"
+    return verb(departure.ranks, "its", "their")
 
 
 def _collectives(count: int) -> str:

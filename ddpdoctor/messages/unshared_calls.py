@@ -8,9 +8,9 @@ from ddpdoctor.analysis.collectives.callsites import Relation
 from ddpdoctor.analysis.collectives.desync import Cause, Desync
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.grouping import grouped
-from ddpdoctor.messages.collectives import names, names_with_shapes, verb
+from ddpdoctor.messages.collectives import names, names_with_shapes
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import group_ranks, verb
 
 
 def sentence(desync: Desync, earlier: Mapping[int, CollectiveCall], *, tied: bool) -> str:

@@ -18,7 +18,7 @@ from ddpdoctor.analysis.collectives.clock_offsets import ClockOffsets
 from ddpdoctor.analysis.collectives.matching import needs_all, operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
 from ddpdoctor.engine import deriver
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, State
@@ -62,8 +62,8 @@ def chunks(evidence: Evidence) -> Iterator[str]:
             yield from _joined(picture.events(row, tid=number))
     for rank in timeline.call_index.records:
         yield from _joined(_sends(timeline, rank, len(timeline.groups) + 1, offsets.get(rank, 0) - base))
-    paces = {entry.rank: entry.value for entry in evidence.per_rank(Pace) or ()}
-    calls = {entry.rank: entry.value for entry in evidence.per_rank(CollectiveCalls) or ()}
+    paces = by_rank(evidence.per_rank(Pace))
+    calls = by_rank(evidence.per_rank(CollectiveCalls))
     for rank, pace in paces.items():
         yield from _joined(_iterations(rank, pace, calls.get(rank), offsets.get(rank, 0) - base))
     yield "\n]}\n"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.callsites import Relation, compare
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import Frame, program_frames
@@ -72,7 +71,7 @@ def in_its_call(failure: Failure) -> bool:
 
 
 def _ways_of_aborted(failures: Failures) -> dict[int, tuple[Frame, ...]]:
-    found = [failure for failure in failures.all if failure.secondary_error is SecondaryError.MISMATCHED]
+    found = failures.mismatched
     if not found or not all(map(in_its_call, found)):
         raise SkipCheck("gloo ended no rank in a call whose line is known")
     return {one.rank: program_frames(one.exit.native_stack) for one in found if one.rank is not None}

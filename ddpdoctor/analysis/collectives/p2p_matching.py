@@ -18,7 +18,7 @@ from ddpdoctor.analysis.hangs.outstanding_transfers import with_all_transfers
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import POINT_TO_POINT
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
 from ddpdoctor.evidence.recorder import FlightRecord, State
@@ -112,19 +112,19 @@ def _by_stacks(
 
     A partner that is in another call has not made its half: where both halves are made they end at once.
     """
-    by_rank = {entry.rank: entry.value for entry in peers}
+    of_rank = by_rank(peers)
     transferring = {one.rank for one in activities.each if POINT_TO_POINT.search(one.operation)}
     seen = {one.rank for one in activities.each}
     if (
         not all(one.waits_for_peers and one.stands_still for one in activities.each)
         or (size is not None and len(seen) < size.ranks)
-        or not transferring <= {*by_rank}
-        or any(given.peer not in seen or _meets(rank, given, by_rank) for rank, given in by_rank.items())
+        or not transferring <= {*of_rank}
+        or any(given.peer not in seen or _meets(rank, given, of_rank) for rank, given in of_rank.items())
     ):
         return
     found = [
         Unmatched(rank=rank, partner=given.peer, kind="recv" if given.op == "recv" else "send", place=given.place)
-        for rank, given in sorted(by_rank.items())
+        for rank, given in sorted(of_rank.items())
     ]
     yield from _roots(found)
 

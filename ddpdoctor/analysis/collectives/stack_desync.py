@@ -22,7 +22,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.hangs.users_line import UNKNOWN_CALL
 from ddpdoctor.analysis.majority import vote, vote_of
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame, only_users, program_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
@@ -64,18 +64,18 @@ def derive(
             "a rank waits for an asynchronous call, a send or a receive, and its stack does not tell for whom"
         )
     ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
-    by_rank = {activity.rank: activity for activity in activities.each}
-    by_stack = {entry.rank: entry.value for entry in stacks}
-    found = _diverged(by_rank, ways, by_stack, code) if code is not None else None
+    of_rank = {activity.rank: activity for activity in activities.each}
+    by_stack = by_rank(stacks)
+    found = _diverged(of_rank, ways, by_stack, code) if code is not None else None
     if found is not None:
         return found
     if not all(activity.kind is Activity.COLLECTIVE for activity in activities.each):
         raise SkipCheck("some rank waits for its device, and the source does not show behind which call")
-    by_source = by_a_call_of_some(by_rank, ways, code)
+    by_source = by_a_call_of_some(of_rank, ways, code)
     try:
-        found = _by_their_places(by_rank, ways, by_stack, code, turns, roots)
+        found = _by_their_places(of_rank, ways, by_stack, code, turns, roots)
     except SkipCheck:
-        found = by_source or _in_calls_of_all(by_rank, ways, by_stack, code)
+        found = by_source or _in_calls_of_all(of_rank, ways, by_stack, code)
         if found is None:
             raise
     return found if by_source is None or _tells_more(found, by_source) else by_source

@@ -27,7 +27,7 @@ from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind,
 from ddpdoctor.analysis.collectives.multithreaded import made_by_a_thread
 from ddpdoctor.analysis.collectives.open_batches import without_open_batches
 from ddpdoctor.analysis.collectives.replaced_groups import without_replaced
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
 from ddpdoctor.evidence.recorder import DEFAULT_GROUP, Call, FlightRecord, State
@@ -246,7 +246,7 @@ def derive(
     }
     per_group, table = group_sequences_of(records, everybody, members)
     call_index = CallIndex(
-        records={entry.rank: entry.value for entry in records},
+        records=by_rank(records),
         calls=tuple(table.calls),
         sites=tuple(table.sites),
         lines=other_lines(calls, stacks),

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import NEW_GROUP
-from ddpdoctor.model import Where, group_ranks
+from ddpdoctor.model import Where, group_ranks, verb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,4 +89,4 @@ class StackDesync:
 
 def _wait(activities: Sequence[RankActivity]) -> str:
     operations = " or ".join(sorted({activity.operation for activity in activities}))
-    return f"wait{'s' if len(activities) == 1 else ''} in {operations}"
+    return f"{verb(activities, 'waits', 'wait')} in {operations}"

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import UnevenAccumulation
 from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP, IssuedCall
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount
 
@@ -44,24 +44,24 @@ def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[Ste
     for their last steps, made further steps than the others, and wait in a call of their own that met that reduction.
     """
     made = {entry.rank: entry.value.steps for entry in steps if entry.value.steps is not None}
-    by_rank = {entry.rank: entry.value for entry in calls}
+    of_rank = by_rank(calls)
     for desync in desyncs.of(Cause.LEFT):
-        known = all(rank in made and rank in by_rank for rank in (*desync.minority, *desync.issued))
+        known = all(rank in made and rank in of_rank for rank in (*desync.minority, *desync.issued))
         if not desync.ended or desync.group.name or not desync.issued or not known:
             continue
-        if not all(_in_a_reduction(by_rank[rank], issued) for rank, issued in desync.issued.items()):
+        if not all(_in_a_reduction(of_rank[rank], issued) for rank, issued in desync.issued.items()):
             continue
         theirs = max(made[rank] for rank in desync.issued)
-        alone = all(_went_on(by_rank[rank], desync.group.reached(rank), theirs) for rank in desync.minority)
+        alone = all(_went_on(of_rank[rank], desync.group.reached(rank), theirs) for rank in desync.minority)
         if alone and all(made[rank] >= theirs + FURTHER_STEPS for rank in desync.minority):
-            last = {rank: by_rank[rank].forwards[-1].place for rank in desync.minority if by_rank[rank].forwards}
+            last = {rank: of_rank[rank].forwards[-1].place for rank in desync.minority if of_rank[rank].forwards}
             return UnreducedSteps(ranks=desync.minority, steps=made, waiting=desync.issued, places=last)
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING), *desyncs.shapes):
-        known = all(rank in made and rank in by_rank for rank in (*desync.minority, *desync.majority))
+        known = all(rank in made and rank in of_rank for rank in (*desync.minority, *desync.majority))
         if desync.ended or desync.counts or desync.group.name or not known:
             continue
         for ranks, others in ((desync.minority, desync.majority), (desync.majority, desync.minority)):
-            if _met_a_reduction(ranks, others, desync.issued, by_rank, made):
+            if _met_a_reduction(ranks, others, desync.issued, of_rank, made):
                 met, waiting = ({rank: desync.issued[rank] for rank in side} for side in (ranks, others))
                 return UnreducedSteps(ranks=ranks, steps=made, waiting=waiting, met=met)
     return UnreducedSteps()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.crashes.error_patterns import secondary_error
 from ddpdoctor.analysis.crashes.failures import chain
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankError, RankExit
 
@@ -55,7 +55,7 @@ def by_request_alone(evidence: Evidence) -> bool:
     False where the end of a rank is not known, and where the log shows an end or an error of no rank.
     """
     request, log, size = evidence.one(EndRequest), evidence.one(JobLog), evidence.one(JobSize)
-    ends = {entry.rank: entry.value for entry in evidence.per_rank(RankExit) or ()}
+    ends = by_rank(evidence.per_rank(RankExit))
     if request is None or not ends or (size is not None and len(ends) < size.ranks):
         return False
     of_nobody = log is not None and (log.ends or any(not _is_secondary(error) for error in log.errors))

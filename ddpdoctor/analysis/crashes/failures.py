@@ -133,6 +133,11 @@ class Failures:
         return tuple(self._by_code.get(code, ()))
 
     @cached_property
+    def mismatched(self) -> tuple[Failure, ...]:
+        """Those of ranks that gloo aborted because two different calls had met."""
+        return tuple(failure for failure in self.all if failure.secondary_error is SecondaryError.MISMATCHED)
+
+    @cached_property
     def _by_code(self) -> Mapping[str | None, Sequence[Failure]]:
         return grouped((failure.code, failure) for failure in self.all)
 

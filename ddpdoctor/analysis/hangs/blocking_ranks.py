@@ -13,7 +13,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.model import SkipCheck, Where, group_ranks
+from ddpdoctor.model import SkipCheck, Where, group_ranks, verb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,13 @@ class Hang:
     def wait_for(self, culprits: Sequence[RankActivity]) -> str:
         """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits."""
         ranks = [activity.rank for activity in self.waiting]
-        verb = "wait" if len(ranks) > 1 else "waits"
         named = [one.operation for one in self.waiting if one.waits_for_peers and one.operation]
         locks = [_waits_in(one) for one in self.waiting if not one.waits_for_peers]
         ways = [*([f"in {' and '.join(sorted({*named}))}"] if named else []), *sorted({*locks})]
         where = f" {' and '.join(ways)}" if ways else ""
         how_long = f" for {self.seconds:.1f} s" if self.seconds is not None else ""
-        them = "them" if len(culprits) > 1 else "it"
-        return f"{group_ranks(ranks)} {verb} for {them}{where}{how_long}"
+        them = verb(culprits, "it", "them")
+        return f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} for {them}{where}{how_long}"
 
     def where(self, culprits: Sequence[RankActivity]) -> tuple[Where, ...]:
         """The culprits' places with what they do there, then those of the ranks that wait."""

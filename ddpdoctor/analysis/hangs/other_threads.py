@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.stacks import Stacks
 
@@ -16,7 +16,7 @@ MOST = 3  # of a rank
 
 def sentences(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None) -> list[str]:
     """`another thread of rank 1 (Thread-1) is at train.py:40 in heartbeat`: those that run the user's own code."""
-    looked = {entry.rank: entry.value for entry in stacks or ()}
+    looked = by_rank(stacks)
     waiting = [one for one in culprits if one.kind in {Activity.LOCK, Activity.HANDOVER} and one.rank in looked]
     return [text for one in waiting for text in _of(one, looked[one.rank])[:MOST]]
 

@@ -26,7 +26,7 @@ from ddpdoctor.analysis.hangs.users_line import (
     polls_a_call,
     waited_for,
 )
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import A_NAMED_PIPE, ProcessState
@@ -188,8 +188,8 @@ def derive(
 
     A rank whose recorder holds an outstanding collective waits in it, whatever CPU it uses: NCCL's ranks spin.
     """
-    by_rank = {entry.rank: entry.value for entry in stacks or ()}
-    states = {entry.rank: entry.value for entry in processes}
+    of_rank = by_rank(stacks)
+    states = by_rank(processes)
     absent = {entry.rank for entry in joining or () if not entry.value.called}
     ranks = {(entry.host, entry.value.pid): entry.rank for entry in processes}
     holders = {
@@ -201,14 +201,14 @@ def derive(
     observed = (
         _Observed(
             rank=rank,
-            stacks=by_rank.get(rank),
+            stacks=of_rank.get(rank),
             process=states.get(rank),
             open_call=_open_call(timeline, rank),
             recorded=timeline is not None and rank in timeline.call_index.records,
             joined=rank not in absent,
             holder=holders.get(rank),
         )
-        for rank in sorted(by_rank.keys() | states.keys())
+        for rank in sorted(of_rank.keys() | states.keys())
     )
     return Activities(each=tuple(_rank_activity(seen, code) for seen in observed))
 

@@ -11,7 +11,7 @@ from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import group_ranks, verb
 
 
 class Reason(Enum):
@@ -71,10 +71,10 @@ class WaitForGraph:
         others = len({*self.waiting} - {*self.ranks})
         told = []
         if others and self.groups > 1:
-            them = "them" if len(self.ranks) > 1 else "it"
-            verb = "rank waits" if others == 1 else "ranks wait"
+            them = verb(self.ranks, "it", "them")
+            wait = "rank waits" if others == 1 else "ranks wait"
             told.append(
-                f"{others} other {verb} for {them}, directly or through others, in {self.groups} process groups"
+                f"{others} other {wait} for {them}, directly or through others, in {self.groups} process groups"
             )
         if self.without_dump and self.reason is not Reason.MISSING:
             told.append(f"{group_ranks(self.without_dump)} left no dump: it is open what happened there")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
 from ddpdoctor.evidence.ranks import RankError, RankExit
@@ -53,7 +53,7 @@ def derive(
     Raises:
         SkipCheck: nothing is known of the ranks.
     """
-    told = {entry.rank: entry.value for entry in joining or ()}
+    told = by_rank(joining)
     waiting, refused = dict(_waiting(activities)), dict(_refused(exits))
     if activities is None and exits is None:
         raise SkipCheck("neither the stacks of ranks nor their ends are known")

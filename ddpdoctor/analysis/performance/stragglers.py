@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Pace, ProcessorTime
 
@@ -67,12 +67,9 @@ def derive(
     records: PerRank[FlightRecord], paces: PerRank[Pace] | None, processors: PerRank[ProcessorTime] | None
 ) -> Stragglers:
     """The latest rank of each host; of a host whose ranks did not meet often enough there is nothing to say."""
-    by_host: dict[str, dict[int, FlightRecord]] = {}
-    for entry in records:
-        by_host.setdefault(entry.host, {})[entry.rank] = entry.value
-    marks = {entry.rank: entry.value for entry in paces or ()}
-    times = {entry.rank: entry.value for entry in processors or ()}
-    found = (_latest(host, ranks, marks, times) for host, ranks in by_host.items() if host and len(ranks) > 1)
+    marks = by_rank(paces)
+    times = by_rank(processors)
+    found = (_latest(host, ranks, marks, times) for host, ranks in records.by_host().items() if host and len(ranks) > 1)
     return Stragglers(hosts=tuple(straggler for straggler in found if straggler is not None))
 
 

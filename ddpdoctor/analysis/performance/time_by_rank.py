@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.performance.stragglers import BATCH_PHASE, LEAST_ROUNDS, Rounds, phase_seconds, rounds_of
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Pace
 from ddpdoctor.model import SkipCheck
@@ -47,13 +47,10 @@ def derive(records: PerRank[FlightRecord], paces: PerRank[Pace] | None) -> TimeB
     Raises:
         SkipCheck: no host has several ranks that met in enough rounds.
     """
-    by_host: dict[str, dict[int, FlightRecord]] = {}
-    for entry in records:
-        by_host.setdefault(entry.host, {})[entry.rank] = entry.value
-    marks = {entry.rank: entry.value for entry in paces or ()}
+    marks = by_rank(paces)
     hosts = [
         (host, rounds)
-        for host, known in by_host.items()
+        for host, known in records.by_host().items()
         if host and len(known) > 1 and (rounds := rounds_of(known)) is not None
     ]
     if not hosts:

@@ -19,7 +19,7 @@ from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.table_diff import compare_digests, compare_tables
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import (
     Replicas,
@@ -35,7 +35,7 @@ from ddpdoctor.whole_numbers import whole_number
 
 def derive(tracks: PerRank[Track]) -> Replicas:
     """The structure before wrapping, then the values at the start, or at the first step where they differ."""
-    each = of_each_group({entry.rank: entry.value for entry in tracks}, _of_replicas)
+    each = of_each_group(by_rank(tracks), _of_replicas)
     apart = [one for one in each if one.structure or one.values]
     return min(apart or each, key=_when)
 

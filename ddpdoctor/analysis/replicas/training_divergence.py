@@ -54,18 +54,18 @@ from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.analysis.replicas.written_parts import parts_written
 from ddpdoctor.analysis.replicas.written_weights import differing_weights, given_weights_written, weights_written
-from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import SkipCheck, group_ranks
 
 
 def derive(tracks: PerRank[Track]) -> Divergences:
     """Every way in which replicas diverge, at its first step; the scan ends at the step after which the weights differ."""
-    by_rank = {entry.rank: entry.value for entry in tracks}
-    each = of_each_group(by_rank, _of_replicas)
+    of_rank = by_rank(tracks)
+    each = of_each_group(of_rank, _of_replicas)
     return Divergences(
         steps=max(one.steps for one in each),
-        world_size=len(by_rank),
+        world_size=len(of_rank),
         found=tuple(_first_of_each(found for one in each for found in one.found)),
     )
 

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.desync import Desync, Desyncs
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.engine import Deriver
 from ddpdoctor.grouping import grouped
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import group_ranks, verb
 
 SHOWN_CALLS = 7
 BEFORE = 4  # of these before the divergence, where calls follow it
@@ -257,7 +257,7 @@ def _sentence(group: GroupTimeline, desync: Desync | None, first: int, last: int
         each = "; ".join(f"{group_ranks(ranks)} called {op}" for op, ranks in called.items())
         yield f"The ranks diverged at #{desync.seq}: {each}."
     elif group.open:
-        yield f"{group_ranks([*group.open])} {'wait' if len(group.open) > 1 else 'waits'} in #{group.awaited}."
+        yield f"{group_ranks([*group.open])} {verb(group.open, 'waits', 'wait')} in #{group.awaited}."
     else:
         yield "All recorded calls are complete."
     if first > 1 or last < group.top:

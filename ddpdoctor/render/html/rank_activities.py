@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.engine import Deriver
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import SourceCode
@@ -82,7 +82,7 @@ def rank_section(evidence: Evidence, derive: Deriver, shown: Collection[tuple[st
 
 def _active(evidence: Evidence, derive: Deriver, shown: Collection[tuple[str, int]]) -> Iterator[RankGroup]:
     activities = derive(Activities)
-    stacks = {entry.rank: entry.value for entry in evidence.per_rank(Stacks) or ()}
+    stacks = by_rank(evidence.per_rank(Stacks))
     code = evidence.one(SourceCode)
     alike: dict[tuple[object, ...], list[RankActivity]] = {}
     for one in activities.each if activities is not None else ():

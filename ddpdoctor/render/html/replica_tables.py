@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.replicas.aligned_steps import aligned
 from ddpdoctor.engine import Deriver
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.replicas import Replicas, Side
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import group_ranks
@@ -91,7 +91,7 @@ class ReplicaSection:
 def replica_section(evidence: Evidence, derive: Deriver) -> ReplicaSection | None:
     """The section; None where no replicas were compared."""
     replicas = derive(Replicas)
-    tracks = {entry.rank: entry.value for entry in evidence.per_rank(Track) or ()}
+    tracks = by_rank(evidence.per_rank(Track))
     if replicas is None and not tracks:
         return None
     rows = tuple(_tensors(replicas)) if replicas is not None else ()

@@ -18,7 +18,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.host.processes import is_alive
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import group_ranks, verb
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.processor_time import as_text
 from ddpdoctor.workflows.slow_job_check import CODES, slow_job
@@ -283,8 +283,8 @@ def _signs(ranks: tuple[RankProcess, ...]) -> Begun:
 def _elsewhere(activities: Activities, unseen: list[int]) -> str:
     """`ranks 2-3 wait for others; there is no evidence of ranks 0-1 on other nodes`."""
     waiting = [activity.rank for activity in activities.waiting]
-    verb = "wait" if len(waiting) > 1 else "waits"
-    return f"{group_ranks(waiting)} {verb} for others; there is no evidence of {group_ranks(unseen)} on other nodes"
+    wait = verb(waiting, "waits", "wait")
+    return f"{group_ranks(waiting)} {wait} for others; there is no evidence of {group_ranks(unseen)} on other nodes"
 
 
 def _busy(activities: Activities) -> str:
@@ -295,6 +295,6 @@ def _busy(activities: Activities) -> str:
         facts.append(f"on CPU {100 * first.process.cpu_share:.0f} %")
     where = f" in {first.place.function}()" if first.place is not None else ""
     waiting = [activity.rank for activity in activities.waiting]
-    verb = "wait" if len(waiting) > 1 else "waits"
+    wait = verb(waiting, "waits", "wait")
     busy = "busy" if first.joined else "busy before joining,"
-    return f"rank {first.rank} is {busy}{where} ({', '.join(facts)}), {group_ranks(waiting)} {verb} for it"
+    return f"rank {first.rank} is {busy}{where} ({', '.join(facts)}), {group_ranks(waiting)} {wait} for it"
