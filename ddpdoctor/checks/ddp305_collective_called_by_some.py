@@ -12,6 +12,7 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed
 from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
+from ddpdoctor.analysis.collectives.loop_departures import LoopDepartures
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -88,6 +89,7 @@ def check(
     unreduced: UnreducedSteps | None = None,
     guarded: GuardedCalls | None = None,
     at_the_end: ErrorDesync | None = None,
+    departures: LoopDepartures | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of that call.
 
@@ -113,6 +115,7 @@ def check(
         graph is not None and any({*graph.ranks} <= {*ranks} for ranks in met)
     )
     skew = iterations.out_of_step if iterations is not None else None
+    departure = departures.before(skew.iteration) if departures is not None and skew is not None else None
     forked = iterations.forked if iterations is not None else None
     if forked is not None and (skew is not None or desyncs.of(Cause.LEFT)):
         yield _by_forwards(forked)
@@ -120,6 +123,8 @@ def check(
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if skew is not None and (desync.counts or _had_diverged(skew, desync)):
             continue
+        if departure is not None and departure.put_out_of_step and departure.ranks == desync.minority:
+            return  # the numbers of its collectives are others since then: DDP316
         reported = True
         yield _by_desync(desync, skew, calls, timeline, code)
     if guarded is not None and guarded.found and not reported:

@@ -25,6 +25,8 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks, ver
 REMEDIES = {
     Activity.SLEEP: "take the sleep out, or let every rank sleep",
     Activity.LOCK: "find who holds the lock: a thread of this rank that waits for another lock, or that ended with it",
+    Activity.LOCK_FILE: "see which process builds the extension; where none does, a run that was killed left the file `lock` in "
+    "its build directory (~/.cache/torch_extensions, or TORCH_EXTENSIONS_DIR): delete it",
     Activity.HANDOVER: "look at the other end (of the queue, the event, the pool): what should hand it over or take it waits "
     "itself, or has ended",
     Activity.FILE: "see whether the file system answers on that host (`ls` the path there), and read it before training",
@@ -39,6 +41,7 @@ OF_A_LOOP = (
     "see why this condition does not become true on this rank: what it asks for (a file, a flag) has another name, or no rank "
     "makes it; give the loop a deadline"
 )
+OF_ALL_ASLEEP = "see what all ranks wait for at this line, and take the sleep out or make it shorter"
 OF_TRIES = (
     "see why what this loop tries fails on this rank each time (a lock file that an earlier run left, a server, a file); give "
     "the loop a largest number of tries"
@@ -197,7 +200,8 @@ def _by_stacks(
                 hang.may_go_on(culprits) and not died and loop is None and not _may_be_endless(culprits, stacks, code)
             )
             of_a_loop = OF_A_LOOP if loop is not None else OF_TRIES if caught else None
-            remedy = of_a_loop or (OF_WORK if at_work else REMEDIES.get(activity))
+            usual = OF_ALL_ASLEEP if activity is Activity.SLEEP and not hang.waiting else REMEDIES.get(activity)
+            remedy = of_a_loop or (OF_WORK if at_work else usual)
             yield RULE.finding(
                 f"{hang.said_of(culprits)}{until}; {hang.wait_for(culprits)}",
                 severity=Severity.INFO if at_work else None,

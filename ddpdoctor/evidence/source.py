@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """A statement of a loop that leaves it, or that passes over the rest of a turn."""
+    """A statement that leaves a loop, passes over the rest of a turn, or leaves a function before its end."""
 
     line: int
     """The line of the statement, from 1."""
     word: str
     """`break`, `continue` or `return`."""
     test: str = ""
-    """The test of an `if` in the loop that it stands under, as written; empty without one.
+    """The test of an `if` in the loop, or in the function, that it stands under, as written; empty without one.
 
     The innermost, behind the one that tells ranks apart where another does: `rank == 0 and step > 9`.
     """
@@ -181,6 +181,9 @@ class CodePlace:
     """The loops of the function around the line, outermost first."""
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around the line, outermost first."""
+    exits: tuple[Jump, ...] = ()
+    """The `return`s under a condition by which a run may leave the function below this line; empty in cases of older
+    versions."""
     calls: tuple[str, ...] = ()
     """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""
     rank_values: tuple[RankValue, ...] = ()

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.grouping import grouped
-from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of
+from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of, past_a_turn
 from ddpdoctor.model import Where, group_ranks, verb
 
 MIXED = "since then gradients are averaged with those of other steps"
@@ -32,9 +32,7 @@ def sentence(departure: LoopDeparture) -> str:
             return f"{ranks} passed over a batch{before}, and {others} did not"
         case How.IRREGULAR:
             made, usual = (departure.lengths[side[0]] for side in (departure.ranks, departure.others))
-            return (
-                f"with forward {departure.forwards} {ranks} made {_collectives(made)}, and {others} {usual}, as usual"
-            )
+            return f"{ranks} made {_collectives(made)} with forward {departure.forwards}, where {others} made {usual} as usual"
 
 
 def _its(departure: LoopDeparture) -> str:
@@ -71,6 +69,9 @@ def where(departure: LoopDeparture) -> list[Where]:
     frame, loop = departure.frame, departure.loop
     if frame is None or loop is None:
         return []
+    ends = [*past_a_turn(departure.exits, departure.ranks)]
+    if ends and not departure.jumps:
+        return ends
     shown: Sequence[tuple[int, str]] = [(jump.line, note_of(jump)) for jump in departure.jumps[:MOST_JUMPS]]
     if not shown and departure.how is How.IRREGULAR:
         shown = [(frame.line, f"near forward {departure.forwards}")]

@@ -22,7 +22,7 @@ from ddpdoctor.source.calls_on_the_way import (
 from ddpdoctor.source.group_arguments import passes_a_group
 from ddpdoctor.source.loop_counters import counter_of
 from ddpdoctor.source.rank_dataflow import compares_the_rank, names_of_the_rank, tells_the_rank, values_by_rank
-from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
+from ddpdoctor.source.scopes import Block, RawExit, RawLoop, RawStatement, Scope
 from ddpdoctor.source.waiting_loops import awaited
 from ddpdoctor.source.walk import walk
 
@@ -160,6 +160,7 @@ class _Index:
             function=scope.name,
             loops=tuple(self._loop(loop, scope) for loop in scope.loops_around(found.block)),
             conditions=self._conditions(found, scope),
+            exits=tuple(self._exits_below(found, scope)),
             calls=tuple(_short(call.func) for call in _called_by(found.node)),
             rank_values=tuple(self._rank_values(scope, line)),
             collectives=tuple(collectives_before(found, scope)),
@@ -294,19 +295,30 @@ class _Index:
                 continue
             inside = leaves.block.chain()[loop.body.depth + 1 :]
             if leaves.form == "return" or not any(block.form in {"for", "while"} for block in inside):
-                around = (self._condition(block) for block in reversed(inside) if block.form in {"if", "else"})
-                tests = [one for one in around if one is not None]
-                test = next((one for one in tests if tells_ranks_apart(one)), tests[0] if tests else None)
-                further = [
-                    one for one in tests[:1] if test is not None and one is not test and test.holds and one.holds
-                ]
-                yield Jump(
-                    line=leaves.node.lineno,
-                    word=leaves.form,
-                    test=" and ".join(one.test for one in (test, *further) if one is not None)[:MAX_TEST],
-                    by_rank=test is not None and test.by_rank,
-                    branch=0 if test is None or test.holds else 1,
-                )
+                yield self._jump(leaves, inside)
+
+    def _exits_below(self, found: RawStatement, scope: Scope) -> Iterator[Jump]:
+        """The `return`s under a condition that the statement may be followed by."""
+        for leaves in scope.exits:
+            below = leaves.node.lineno > (found.node.end_lineno or found.node.lineno)
+            if leaves.form == "return" and below and not leaves.block.excludes(found.block):
+                jump = self._jump(leaves, [block for block in leaves.block.chain() if not found.block.inside(block)])
+                if jump.test:
+                    yield jump
+
+    def _jump(self, leaves: RawExit, inside: Sequence[Block]) -> Jump:
+        """With the test that it stands under in `inside`, the blocks around it from the outermost that counts."""
+        around = (self._condition(block) for block in reversed(inside) if block.form in {"if", "else"})
+        tests = [one for one in around if one is not None]
+        test = next((one for one in tests if tells_ranks_apart(one)), tests[0] if tests else None)
+        further = [one for one in tests[:1] if test is not None and one is not test and test.holds and one.holds]
+        return Jump(
+            line=leaves.node.lineno,
+            word=leaves.form,
+            test=" and ".join(one.test for one in (test, *further) if one is not None)[:MAX_TEST],
+            by_rank=test is not None and test.by_rank,
+            branch=0 if test is None or test.holds else 1,
+        )
 
 
 def _size(found: tuple[RawStatement, Scope]) -> tuple[int, int]:

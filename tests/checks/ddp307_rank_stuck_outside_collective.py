@@ -51,6 +51,7 @@ LOOP = stack(
 )
 QUEUE = (f"{STDLIB}/queue.py", 171, "get")
 LOCK = stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save"))
+LOCK_FILE = stack((f"{TORCH}/utils/file_baton.py", 48, "wait"), user=(70, "build"))
 LOGS_METRICS = ChildProcess(pid=120, kind="subprocess", state="R", command="wandb-core", cpu_share=0.4)
 CONVERTS = ChildProcess(pid=121, kind="subprocess", state="R", command="ffmpeg -i a.mp4", cpu_share=0.9)
 TEE = Counterpart(pid=55, state="S", command="/usr/bin/tee job.log")
@@ -272,6 +273,13 @@ SICK = (
         ranks=(1,),
         where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
         measured={"activity": "waits for another thread or process", "waiting": [0], "seconds": 6.1, "moves": False},
+    ),
+    Sick(  # nobody waits for a peer, and all wait at one line for the same thing
+        evidence=hang(rank(LOCK_FILE), rank(LOCK_FILE)),
+        says="ranks 0-1 in build (train.py:70): each waits for a lock file to go; no rank made progress for 6.1 s",
+        ranks=(0, 1),
+        where=("rank 0 /job/train.py:70 build", "rank 1 /job/train.py:70 build"),
+        measured={"activity": "waits for a lock file to go", "waiting": [], "seconds": 6.1, "moves": False},
     ),
     Sick(
         evidence=hang(rank(), rank(LOCK)),

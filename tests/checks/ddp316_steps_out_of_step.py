@@ -75,6 +75,28 @@ def made(*seq: int) -> CollectiveCalls:
     return replace(marks(*seq), forwards=forwards)
 
 
+IN_MAIN = Loop(line=99, head="for step in range(steps)")
+TURN = Frame(file=TRAIN, line=100, function="main")
+TOO_LARGE = Jump(line=63, word="return", test="loss.item() > limit")
+GIVES_UP = (
+    CodePlace(file=TRAIN, line=61, function="train_step", exits=(TOO_LARGE,)),
+    CodePlace(file=TRAIN, line=100, function="main", loops=(IN_MAIN,)),
+    CodePlace(
+        file=TRAIN,
+        line=102,
+        function="main",
+        loops=(IN_MAIN,),
+        conditions=(Condition(line=101, test="step % 20 == 0", branch=0),),
+    ),
+)
+
+
+def stepped(*seq: int) -> CollectiveCalls:
+    """`made`, with forwards that a function makes which `main` calls in a loop."""
+    calls = made(*seq)
+    return replace(calls, forwards=tuple(replace(one, stack=(one.place, TURN)) for one in calls.forwards))
+
+
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -183,10 +205,28 @@ SICK = (
     ),
     Sick(  # of two ranks without a data loader, one left out the forward of an accumulation that sums its gradients
         evidence=ranks(marks(*(n // 2 for n in range(20))), marks(*(n // 2 for n in range(17)), 8, 8, 9)),
-        says="with forward 17 rank 1 made no collectives, and rank 0 1, as usual; since then gradients are averaged with those "
-        "of other steps",
+        says="rank 1 made no collectives with forward 17, where rank 0 made 1 as usual; since then gradients are averaged with "
+        "those of other steps",
         ranks=(1,),
         measured={"batch": None, "forward": 17},
+    ),
+    Sick(  # it returned before its backward, and came to its next sum when the others were in a backward: that call is no cause
+        evidence=flights(
+            [*[STEP] * 20, waits(STEP)],
+            [*[STEP] * 20, waits(Did("all_reduce", line=102, function="main", sizes=((1,),)))],
+            [*[STEP] * 20, waits(STEP)],
+            code=GIVES_UP,
+            facts={
+                0: (stepped(*range(21)),),
+                1: (stepped(*range(17), *range(16, 21)),),
+                2: (stepped(*range(21)),),
+            },
+        ),
+        says="rank 1 made no collectives with forward 16, where ranks 0,2 made 1 as usual; since then gradients are averaged "
+        "with those of other steps",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:63 train_step",),
+        measured={"batch": None, "forward": 16},
     ),
     Sick(  # a loop without a data loader, whose own variable counts
         evidence=flights(

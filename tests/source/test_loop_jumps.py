@@ -243,3 +243,29 @@ def test_only_the_end_of_a_range_says_how_often_a_loop_turns(tmp_path: Path, hea
     assert code is not None
     (place,) = code.places
     assert [value.bounds(place.loops) for value in place.rank_values if value.bounds(place.loops)] == [True] * ends
+
+
+GIVES_UP = """\
+def step(self, batch):
+    if batch is None:
+        return None
+    loss = self.model(batch)
+    if self.strict:
+        if loss.item() > self.limit:
+            return None
+    elif rank == 0:
+        return loss
+    loss.backward()
+    return loss
+"""
+
+
+def test_the_returns_behind_a_line_have_the_tests_below_which_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "step.py"
+    path.write_text(GIVES_UP)
+    code = source_of([Frame(file=str(path), line=4, function="step")])
+    assert code is not None
+    assert code.places[0].exits == (
+        Jump(line=7, word="return", test="loss.item() > self.limit"),
+        Jump(line=9, word="return", test="rank == 0"),
+    )

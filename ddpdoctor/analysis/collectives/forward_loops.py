@@ -1,4 +1,4 @@
-"""The loops around a training forward."""
+"""The loops around a training forward, and the ways out of the functions that make it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import Forward
-from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode
 
 
 def loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
@@ -29,3 +29,14 @@ def _loops_around(forward: Forward | None, code: SourceCode | None) -> Iterator[
     for frame in (*reversed(only_users(program)), *forward.stack):
         place = code.at(frame.file, frame.line)
         yield from ((frame, loop) for loop in reversed(place.loops if place is not None else ()))
+
+
+def exits_behind(
+    forward: Forward | None, loop: Frame | None, code: SourceCode | None
+) -> tuple[tuple[Frame, Jump], ...]:
+    """The `return`s behind a forward in the functions that the line `loop` in the loop around it leads to, with their frames."""
+    if forward is None or code is None or loop not in forward.stack:
+        return ()
+    called = only_users(forward.stack[: forward.stack.index(loop)])
+    places = [(frame, code.at(frame.file, frame.line)) for frame in called]
+    return tuple((frame, jump) for frame, place in places if place is not None for jump in place.exits)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from ddpdoctor.analysis.collectives.forward_loops import loop_of, loop_with_an_exit
+from ddpdoctor.analysis.collectives.forward_loops import exits_behind, loop_of, loop_with_an_exit
 from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
 from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP, Timeline
 from ddpdoctor.analysis.majority import vote
@@ -68,6 +68,8 @@ class LoopDeparture:
     """The line in that loop."""
     loop: Loop | None = None
     """The loop in which `ranks` called their forwards."""
+    exits: tuple[tuple[Frame, Jump], ...] = ()
+    """Of ranks that made fewer collectives with a forward, the `return`s behind it that may have ended that turn."""
     behind: Mapping[int, CollectiveCall] = field(default_factory=dict)
     """By rank of `ranks`, the last call that it made behind that loop."""
 
@@ -75,6 +77,11 @@ class LoopDeparture:
     def culprits(self) -> tuple[int, ...]:
         """The ranks at fault, or all where it may be either side."""
         return tuple(sorted({*self.ranks, *self.others})) if self.tied else self.longer or self.ranks
+
+    @property
+    def put_out_of_step(self) -> bool:
+        """Whether since then its collectives were paired with those of other steps: it made fewer in one turn, and went on."""
+        return self.went_on and (self.how is How.SKIPPED or bool(self.exits))
 
     @property
     def longer(self) -> tuple[int, ...]:
@@ -135,6 +142,9 @@ def derive(
         return LoopDepartures(None)
     last = _last_forward(forwards[found.ranks[0]], found.forwards)
     frame, loop = loop_with_an_exit(last, code) if found.how is How.LEFT else loop_of(last, code)
+    fewer = found.how is How.IRREGULAR and max(found.lengths[rank] for rank in found.ranks) < max(
+        found.lengths.values()
+    )
     return LoopDepartures(
         LoopDeparture(
             how=found.how,
@@ -148,6 +158,7 @@ def derive(
             went_on=found.went_on,
             frame=frame,
             loop=loop,
+            exits=exits_behind(last, frame, code) if fewer else (),
             behind=_behind({entry.rank: entry.value for entry in calls if entry.rank in found.ranks}, code, timeline),
         )
     )

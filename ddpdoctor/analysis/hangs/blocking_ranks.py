@@ -8,12 +8,17 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.outstanding import outstanding_of
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks, verb
+
+_TELL_OF_NO_WAIT = frozenset({Activity.COMPUTING, Activity.GIL, Activity.IMPORTING, Activity.EXITING, Activity.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,8 @@ class Hang:
     """Who waits, and the ranks that do something else instead."""
 
     waiting: tuple[RankActivity, ...]
-    """The ranks that wait for their peers, and those that wait for a file lock of another rank."""
+    """The ranks that wait for their peers, and those that wait for a file lock of another rank; none where all ranks wait at
+    one line for something else."""
     elsewhere: tuple[RankActivity, ...]
     """The ranks that do something else; the others may wait for any of them."""
     seconds: float | None
@@ -60,13 +66,18 @@ class Hang:
         return f"{self.who(culprits)}{': each' if len(culprits) > 1 else ''} {culprits[0].description}"
 
     def wait_for(self, culprits: Sequence[RankActivity]) -> str:
-        """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits."""
+        """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits.
+
+        `no rank made progress for 6.1 s` where they are all ranks.
+        """
+        how_long = f" for {self.seconds:.1f} s" if self.seconds is not None else ""
+        if not self.waiting:
+            return f"no rank made progress{how_long}"
         ranks = [activity.rank for activity in self.waiting]
         named = [one.operation for one in self.waiting if one.waits_for_peers and one.operation]
         locks = [_waits_in(one) for one in self.waiting if not one.waits_for_peers]
         ways = [*([f"in {' and '.join(sorted({*named}))}"] if named else []), *sorted({*locks})]
         where = f" {' and '.join(ways)}" if ways else ""
-        how_long = f" for {self.seconds:.1f} s" if self.seconds is not None else ""
         them = verb(culprits, "it", "them")
         return f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} for {them}{where}{how_long}"
 
@@ -77,13 +88,18 @@ class Hang:
         return tuple(where for where in theirs + others if where is not None)
 
 
-def derive(activities: Activities, stall: Stall | None, timeline: Timeline | None = None) -> Hang:
+def derive(
+    activities: Activities,
+    stall: Stall | None,
+    timeline: Timeline | None = None,
+    exits: PerRank[RankExit] | None = None,
+) -> Hang:
     """The hang that the ranks' activities show.
 
     Raises:
         SkipCheck: no rank waits for its peers, so nobody keeps anybody waiting, or the job goes on.
     """
-    if not activities.waiting:
+    if not activities.waiting and (ended_by_themselves(exits) or stall is None or not _all_wait_alike(activities)):
         raise SkipCheck("no rank waits for another one")
     if stall is None:
         _refuse_what_goes_on(activities, timeline)
@@ -94,6 +110,13 @@ def derive(activities: Activities, stall: Stall | None, timeline: Timeline | Non
         seconds=stall.seconds if stall is not None else None,
         held_up=held_up,
     )
+
+
+def _all_wait_alike(activities: Activities) -> bool:
+    """Whether every rank waits at one line, for one kind of thing that is no peer."""
+    alike = {(one.kind, one.place) for one in activities.each}
+    still = all(one.moves is False for one in activities.each)
+    return still and len(alike) == 1 and not any(kind in _TELL_OF_NO_WAIT for kind, _ in alike)
 
 
 def _held_up(activities: Activities) -> tuple[RankActivity, ...]:

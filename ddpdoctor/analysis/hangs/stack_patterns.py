@@ -20,6 +20,7 @@ class Activity(Enum):
     RENDEZVOUS = "waits for the other ranks to join"
     SLEEP = "sleeps"
     LOCK = "waits for a lock"
+    LOCK_FILE = "waits for a lock file to go"
     HANDOVER = "waits for another thread or process"
     FILE = "waits for a file"
     PIPE = "waits for a pipe"
@@ -71,6 +72,7 @@ _PLACES = (
     (Activity.EXITING, "/concurrent/futures/thread", "_python_exit"),
     (Activity.SUBPROCESS, "/subprocess", "_wait|wait|_try_wait|communicate|_communicate|run"),
     (Activity.SUBPROCESS, r"/multiprocessing/(popen_\w+|process)", "wait|poll|join"),
+    (Activity.LOCK_FILE, "/torch/utils/file_baton", "wait"),
     (Activity.LOCK, "/(threading|multiprocessing/synchronize)", "acquire|__enter__"),
     (Activity.LOCK, r"/filelock/(?:\w+/)?\w+", ".*"),
     (Activity.HANDOVER, "/(threading|multiprocessing/synchronize)", "wait|wait_for|_wait_for_tstate_lock|join|result"),
