@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
-WIDTH = 100  # of plain text
+WIDTH = 80  # of plain text: a terminal that nobody has widened
 ORDER = ("What it means", "What to do", "How it is found", "Reproduce it")
 _SECTION = re.compile(r"^## ", re.MULTILINE)
 _LINK = re.compile(r"\[([^\][]{1,200})\]\([^()\s]{1,500}\)")
@@ -52,6 +52,8 @@ def _plain(block: list[str]) -> str:
         return ""
     if block[0].startswith("#"):
         title = block[0].lstrip("# ")
+        if block[0].startswith("### "):
+            return f"{title}:"
         return f"{title}\n{('=' if block[0].startswith('# ') else '-') * len(title)}"
     if block[0].startswith(("    ", "|")):
         return "\n".join(block)

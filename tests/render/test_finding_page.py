@@ -24,6 +24,10 @@ in `barrier`.
 
 By looking.
 
+### From dumps alone
+
+- **Of two ranks**: both.
+
 | a | b |
 |---|---|
 | [x](y.md) | 2 |
@@ -61,6 +65,10 @@ How it is found
 
 By looking.
 
+From dumps alone:
+
+- Of two ranks: both.
+
 | a | b |
 |---|---|
 | [x](y.md) | 2 |
@@ -69,6 +77,11 @@ By looking.
 
 def test_a_page_as_text() -> None:
     assert as_plain_text(PAGE) == TEXT
+
+
+def test_a_line_of_text_fits_a_terminal_of_80_columns() -> None:
+    page = f"# DDP999 a-name\n\n{'word ' * 40}\n\n- {'item ' * 40}\n"
+    assert max(map(len, as_plain_text(page).splitlines())) <= 80
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
