@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
@@ -12,6 +13,9 @@ from ddpdoctor.analysis.replicas.gradient_sync import STEPPED
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence.audited_steps import StepSeen
+
+FLOAT_DIGITS = 17  # significant digits that tell all float64 values apart
+_FLOAT = re.compile(r"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
 
 
 def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterator[SettingsDiffer]:
@@ -29,7 +33,7 @@ def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterato
             apart.setdefault(decided.sides, []).append(name)
     for names in apart.values():
         values = {rank: own.get(names[0], "absent") for rank, own in settings.items()}
-        decided, sides = vote(values), sides_of(values)
+        decided, sides = vote(values), sides_of(_shortened(values))
         wrote = lines_that_wrote(seen, "settings", decided.minority)
         given = {rank: line for rank, one in seen.items() if (line := one.setting_lines.get(names[0])) is not None}
         known = given if set(decided.minority) <= set(given) else {}
@@ -38,6 +42,20 @@ def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterato
             lines=wrote or known or lines_at(seen),
             shown=SettingsAt.THE_WRITE if wrote else SettingsAt.GIVEN if known else SettingsAt.THE_STEP,
         )  # fmt: skip
+
+
+def _shortened(values: Mapping[int, str]) -> dict[int, str]:
+    """The values with as few digits as tell them apart, at least six: `0.01` and not `0.010000000000000002`."""
+    for digits in range(6, FLOAT_DIGITS):
+        shorter = {rank: _rounded(value, digits) for rank, value in values.items()}
+        if len({*shorter.values()}) == len({*values.values()}):
+            return shorter
+    return dict(values)
+
+
+def _rounded(value: str, digits: int) -> str:
+    """A floating-point number with at most so many significant digits; any other value as it is."""
+    return f"{float(value):.{digits}g}" if _FLOAT.fullmatch(value) else value
 
 
 def _settings(one: StepSeen) -> dict[str, str]:
