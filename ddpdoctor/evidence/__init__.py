@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -158,6 +158,22 @@ class Evidence:
             if type(fact) is kind
         )
         return PerRank(entries, self.launched) if entries else None
+
+    def with_facts(self, added: Mapping[int, Any]) -> Evidence:
+        """The same with one more fact of each of these ranks."""
+        ranks = (
+            replace(facts, facts=(*facts.facts, added[facts.rank])) if facts.rank in added else facts
+            for facts in self.ranks
+        )
+        return replace(self, ranks=tuple(ranks))
+
+    def with_each(self, kind: type[T], change: Callable[[int, T], T]) -> Evidence:
+        """The same with what `change` makes of each rank and its fact of `kind`."""
+        ranks = (
+            replace(facts, facts=tuple(change(facts.rank, one) if type(one) is kind else one for one in facts.facts))
+            for facts in self.ranks
+        )
+        return replace(self, ranks=tuple(ranks))
 
     def why_missing(self, kind: str) -> str:
         """The first reason given for the absence of `kind`, or an empty string."""

@@ -20,21 +20,11 @@ def with_counted_loops(evidence: Evidence, job: RunningJob, counted: Mapping[int
     pids = {target.rank: target.pid for target in job.targets}
     if code is None:
         return evidence
-    return replace(
-        evidence,
-        ranks=tuple(
-            replace(
-                found,
-                facts=tuple(
-                    replace(fact, turns=tuple(_turns(fact, code, counted.get(pids.get(found.rank, 0), {}))))
-                    if isinstance(fact, Stacks)
-                    else fact
-                    for fact in found.facts
-                ),
-            )
-            for found in evidence.ranks
-        ),
-    )
+
+    def with_turns(rank: int, stacks: Stacks) -> Stacks:
+        return replace(stacks, turns=tuple(_turns(stacks, code, counted.get(pids.get(rank, 0), {}))))
+
+    return evidence.with_each(Stacks, with_turns)
 
 
 def items_of_loops(evidence: Evidence) -> dict[int, frozenset[tuple[str, str, str]]]:

@@ -6,13 +6,14 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 
 from ddpdoctor import case
 from ddpdoctor.analysis.crashes.failures import error_text
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
-from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence import Evidence, Missing, RankFacts, by_rank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.launch import EnvOverwrites
@@ -21,6 +22,7 @@ from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.grouping import grouped
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.logs.log_lines import rank_of_log
 from ddpdoctor.model import group_ranks
@@ -63,20 +65,18 @@ SHOWN_COMPLAINTS = 20
 SHOWN_HANDLED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """The files that were found, by what they look like."""
+class FileKind(Enum):
+    """What a file looks like that was given."""
 
-    cases: tuple[Path, ...]
-    """Saved cases."""
-    dumps: tuple[Path, ...]
-    """Flight-recorder dumps."""
-    logs: tuple[Path, ...]
-    """Text files that may be logs of a job."""
-    others: tuple[Path, ...]
-    """Files that look like nothing of a job."""
-    empty_folders: tuple[Path, ...]
-    """Folders in which nothing is."""
+    CASE = "case"
+    """A saved case."""
+    DUMP = "dump"
+    """A flight-recorder dump."""
+    LOG = "log"
+    """A text that may be the log of a job."""
+    OTHER = "other"
+    """Nothing of a job."""
+    EMPTY_FOLDER = "empty folder"
 
 
 def gather(paths: Sequence[Path]) -> Evidence:
@@ -86,12 +86,13 @@ def gather(paths: Sequence[Path]) -> Evidence:
         UsageError: a path does not exist, or a log stops being readable.
         UndecidedError: nothing in the paths can be read; each file is named with what is wrong.
     """
-    found = _sorted(paths)
-    complaints = [f"{path}: there is no file in it" for path in found.empty_folders]
-    complaints += [f"{path}: {why}" for path in found.others if (why := _why_not_read(path, named=path in paths))]
-    parts = [part for file in found.cases for part in _case(file, complaints)]
-    parts += _records(found.dumps, complaints)
-    parts += _logs(found.logs, complaints)
+    found = grouped(_by_kind(paths))
+    others = found.get(FileKind.OTHER, ())
+    complaints = [f"{path}: there is no file in it" for path in found.get(FileKind.EMPTY_FOLDER, ())]
+    complaints += [f"{path}: {why}" for path in others if (why := _why_not_read(path, named=path in paths))]
+    parts = [part for file in found.get(FileKind.CASE, ()) for part in _case(file, complaints)]
+    parts += _records(found.get(FileKind.DUMP, ()), complaints)
+    parts += _logs(found.get(FileKind.LOG, ()), complaints)
     if not parts:
         raise UndecidedError(
             "none of the files can be diagnosed",
@@ -150,31 +151,24 @@ def _without_lines(evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _sorted(paths: Iterable[Path]) -> Sorted:
-    cases: list[Path] = []
-    dumps: list[Path] = []
-    logs: list[Path] = []
-    others: list[Path] = []
-    empty: list[Path] = []
+def _by_kind(paths: Iterable[Path]) -> Iterator[tuple[FileKind, Path]]:
     for path in paths:
         _refuse_what_is_not_there(path)
         files = [*_files(path)]
+        yield from ((_kind_of(file), file) for file in files)
         if not files:
-            empty.append(path)
-        for file in files:
-            if file.name == case.CASE_FILE:
-                cases.append(file)
-                continue
-            head = _head(file)
-            if b'"ddpdoctor.case/' in head:
-                cases.append(file)
-            elif looks_like_dump(head):
-                dumps.append(file)
-            elif file.suffix.lower() not in NO_LOGS and _is_text(head):
-                logs.append(file)
-            else:
-                others.append(file)
-    return Sorted(tuple(cases), tuple(dumps), tuple(logs), tuple(others), tuple(empty))
+            yield FileKind.EMPTY_FOLDER, path
+
+
+def _kind_of(file: Path) -> FileKind:
+    if file.name == case.CASE_FILE:
+        return FileKind.CASE
+    head = _head(file)
+    if b'"ddpdoctor.case/' in head:
+        return FileKind.CASE
+    if looks_like_dump(head):
+        return FileKind.DUMP
+    return FileKind.LOG if file.suffix.lower() not in NO_LOGS and _is_text(head) else FileKind.OTHER
 
 
 def is_text(file: Path) -> bool:
@@ -318,9 +312,9 @@ def _source(evidence: Evidence) -> tuple[SourceCode, ...]:
     """Where the latest lines of all ranks stand in the source, if it is at hand and nobody has read it yet."""
     if evidence.one(SourceCode) is not None:
         return ()
-    records = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, FlightRecord)]
+    records = by_rank(evidence.per_rank(FlightRecord)).values()
     distinct = {id(record.frames): record.frames for record in records}
-    ends = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, RankExit)]
+    ends = by_rank(evidence.per_rank(RankExit)).values()
     raised = {frame for end in ends for frame in (*(end.error.stack if end.error else ()), *end.native_stack)}
     source = source_of({frame for frames in distinct.values() for frame in frames} | raised)
     return (source,) if source is not None else ()
@@ -336,7 +330,7 @@ def _overwrites(evidence: Evidence) -> tuple[EnvOverwrites, ...]:
 
 
 def _missing(evidence: Evidence) -> tuple[Missing, ...]:
-    if any(type(fact) is FlightRecord for facts in evidence.ranks for fact in facts.facts):
+    if evidence.per_rank(FlightRecord) is not None:
         return ()
     return (Missing(kind="FlightRecord", reason="none of the files is one"),)
 

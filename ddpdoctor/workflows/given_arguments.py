@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.engine import derived
-from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
@@ -62,16 +62,18 @@ def with_given_arguments(
         or not all(one.waits_for_peers and one.stands_still for one in known.each)
     ):
         return evidence
-    evidence = _with(evidence, _peers(known, job, owner))
+    evidence = evidence.with_facts(_peers(known, job, owner))
     site = _site(known, evidence, job, counted)
     if site is None:
         return evidence
     roots = _roots(site, owner)
     sizes = _sizes(site, owner) if len(site.pids) == len(known.each) else {}
-    evidence = _with(
-        evidence, {rank: GivenRoot(op=site.op, root=root, place=site.place) for rank, root in roots.items()}
+    evidence = evidence.with_facts(
+        {rank: GivenRoot(op=site.op, root=root, place=site.place) for rank, root in roots.items()}
     )
-    return _with(evidence, {rank: GivenSize(op=site.op, size=size, place=site.place) for rank, size in sizes.items()})
+    return evidence.with_facts(
+        {rank: GivenSize(op=site.op, size=size, place=site.place) for rank, size in sizes.items()}
+    )
 
 
 def _site(known: Activities, evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Site | None:
@@ -135,15 +137,6 @@ def _sizes(site: Site, owner: int | None) -> dict[int, tuple[int, ...]]:
     values = {rank: argument.value(site.variables[rank], rank) for rank in site.pids}
     sizes = {rank: size for rank, size in values.items() if size is not None}
     return sizes if {*sizes} == {*site.pids} else {}
-
-
-def _with(evidence: Evidence, facts: Mapping[int, Given]) -> Evidence:
-    ranks = tuple(_one_more(entry, facts.get(entry.rank)) for entry in evidence.ranks)
-    return replace(evidence, ranks=ranks)
-
-
-def _one_more(entry: RankFacts, fact: Given | None) -> RankFacts:
-    return replace(entry, facts=(*entry.facts, fact)) if fact is not None else entry
 
 
 def _variables(counters: Counters, file: str, function: str) -> dict[str, int]:

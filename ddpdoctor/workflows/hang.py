@@ -118,7 +118,7 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     silent = [one.process for one in awaited if one.process is not None]
     moved = bytes_within({one.pid: one.sockets for one in silent if one.sockets}, LONGER_LOOK_SECONDS)
     woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
-    return replace(evidence, ranks=tuple(_woken(found, woken, moved) for found in evidence.ranks))
+    return evidence.with_each(ProcessState, lambda _, state: _woken(state, woken, moved))
 
 
 def _variables(job: RunningJob) -> dict[int, Variables]:
@@ -141,13 +141,7 @@ def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Varia
         for target in job.targets
         if (then := before.get(target.pid)) and (here := now.get(target.pid))
     }
-    return replace(
-        evidence,
-        ranks=tuple(
-            replace(found, facts=tuple(_counting(fact, changed.get(found.rank, ())) for fact in found.facts))
-            for found in evidence.ranks
-        ),
-    )
+    return evidence.with_each(Stacks, lambda rank, stacks: replace(stacks, counts=changed.get(rank, ())))
 
 
 def _changed(then: Variables, here: Variables, items: AbstractSet[tuple[str, str, str]]) -> set[str]:
@@ -155,10 +149,6 @@ def _changed(then: Variables, here: Variables, items: AbstractSet[tuple[str, str
     counted = {key[-1] for key, number in then.numbers.items() if here.numbers.get(key, number) != number}
     named = ((key, text) for key, text in then.others.items() if (key[1], key[2].rpartition(".")[2], key[3]) in items)
     return counted | {key[-1] for key, text in named if here.others.get(key, text) != text}
-
-
-def _counting(fact: object, names: tuple[str, ...]) -> object:
-    return replace(fact, counts=names) if isinstance(fact, Stacks) else fact
 
 
 def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:
@@ -170,18 +160,12 @@ def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:
     inner = innermost_counter(parted, evidence.per_rank(Stacks), evidence.one(SourceCode))
     names = tuple(dict.fromkeys(name for name in (loop.counter, inner) if name))
     values = numbers_of(job.pids, file=frame.file, function=frame.function, names=names)
-    by_rank = {
+    turns_of = {
         target.rank: LoopTurn(loop=loop.line, turn=turns[loop.counter], inner=turns.get(inner))
         for target in job.targets
         if loop.counter in (turns := values.get(target.pid, {}))
     }
-    return replace(
-        evidence,
-        ranks=tuple(
-            replace(found, facts=(*found.facts, by_rank[found.rank])) if found.rank in by_rank else found
-            for found in evidence.ranks
-        ),
-    )
+    return evidence.with_facts(turns_of)
 
 
 def _with_calls_of_some(evidence: Evidence, job: RunningJob) -> Evidence:
@@ -194,23 +178,13 @@ def _with_calls_of_some(evidence: Evidence, job: RunningJob) -> Evidence:
     return replace(evidence, job=tuple(code if isinstance(fact, SourceCode) else fact for fact in evidence.job))
 
 
-def _woken(found: RankFacts, woken: Mapping[int, int], moved: Mapping[int, int]) -> RankFacts:
-    """The rank's facts with how often its main thread woke in the longer look, and what its connection moved."""
-    return replace(
-        found,
-        facts=tuple(
-            replace(
-                fact,
-                wakes=(fact.wakes or 0) + woken[fact.pid] if fact.pid in woken else fact.wakes,
-                connection_bytes=(fact.connection_bytes or 0) + moved[fact.pid]
-                if fact.pid in moved
-                else fact.connection_bytes,
-            )
-            if isinstance(fact, ProcessState)
-            else fact
-            for fact in found.facts
-        ),
-    )
+def _woken(state: ProcessState, woken: Mapping[int, int], moved: Mapping[int, int]) -> ProcessState:
+    """The state with how often the main thread woke in the longer look, and what its connection moved."""
+    if state.pid in woken:
+        state = replace(state, wakes=(state.wakes or 0) + woken[state.pid])
+    if state.pid in moved:
+        state = replace(state, connection_bytes=(state.connection_bytes or 0) + moved[state.pid])
+    return state
 
 
 def unexplained(evidence: Evidence) -> tuple[str, ...]:

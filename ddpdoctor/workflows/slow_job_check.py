@@ -34,15 +34,7 @@ def slow_job(ranks: Sequence[RankProcess], host: str, times: Mapping[int, Proces
     if not slow:
         return None
     looks = {agent.rank: _looks(agent.pid) for agent in ranks if agent.rank in slow}
-    return Evidence(
-        ranks=tuple(
-            RankFacts(
-                rank=each.rank, host=host, facts=(*each.facts, *([looks[each.rank]] if each.rank in looks else []))
-            )
-            for each in evidence.ranks
-        ),
-        about_job=True,
-    )
+    return evidence.with_facts(looks)
 
 
 def pace_of(ranks: Sequence[RankProcess], host: str, times: Mapping[int, ProcessorTime]) -> Evidence:

@@ -22,17 +22,9 @@ def as_requested(evidence: Evidence) -> Evidence:
     request = evidence.one(EndRequest)
     if request is None:
         return evidence
-    ranks = tuple(
-        replace(
-            facts,
-            facts=tuple(
-                without_secondary_error(fact, request) if isinstance(fact, RankExit) else fact for fact in facts.facts
-            ),
-        )
-        for facts in evidence.ranks
-    )
+    judged = evidence.with_each(RankExit, lambda _, end: without_secondary_error(end, request))
     job = tuple(_without_secondary_errors(fact) if isinstance(fact, JobLog) else fact for fact in evidence.job)
-    return replace(evidence, ranks=ranks, job=job)
+    return replace(judged, job=job)
 
 
 def without_secondary_error(end: RankExit, request: EndRequest) -> RankExit:

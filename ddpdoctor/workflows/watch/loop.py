@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.engine import derived
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.host.processes import is_alive
@@ -213,9 +213,7 @@ class Watch:
             found = slow_job(ranks, socket.gethostname(), self.known.processors.by_rank())
             return_freed_memory()  # the ranks' recorders
             if found is not None:
-                self.known.looks = {
-                    facts.rank: fact for facts in found.ranks for fact in facts.facts if isinstance(fact, Looks)
-                }
+                self.known.looks = by_rank(found.per_rank(Looks))
                 yield SlowJob(found)
 
     def look_again(self) -> float:
