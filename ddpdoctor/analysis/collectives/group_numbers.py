@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,13 +32,25 @@ class Key(NamedTuple):
     """A description that one group of the rank alone has; empty where the name stands for it."""
 
 
+class Shape(NamedTuple):
+    """What groups with one number have in common on all ranks whose numbers mean the same groups."""
+
+    description: str
+    """What the program called the group."""
+    size: int
+    """The number of its members."""
+    distance: int
+    """How far apart its first two members are."""
+
+
 def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     """The records, with the number and status of every group of which ranks with as many groups tell the number.
 
     The table of statuses has the numbers of groups, but not their names. Only an entry links a name to a number, and a dump with
     `onlyActive` has no entries of a group that has completed all its calls. Ranks of one program create their groups in the same
     order. So where all ranks with the same numbers, and descriptions, agree on the number of a name, or of a description that
-    each of them has given to one group alone, every one of them gets it.
+    each of them has given to one group alone, every one of them gets it. What is left is told by size and distance: a rank has as
+    many groups of each as others with the same numbers.
     """
     if not any(entry.value.statuses for entry in records):
         return records
@@ -53,8 +65,16 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
         for table, keys in numbers.items()
         if all(len(told) == 1 for key, told in keys.items() if not key.description)
     }
+    named = tuple(
+        Entry(entry.rank, entry.host, _completed(entry.value, _told(entry.value, agreed.get(_table(entry.value), {}))))
+        for entry in records
+    )
+    shapes = _shapes(entry.value for entry in named)
     entries = (
-        Entry(entry.rank, entry.host, _completed(entry.value, agreed.get(_table(entry.value), {}))) for entry in records
+        Entry(
+            entry.rank, entry.host, _completed(entry.value, _by_shape(entry.value, shapes.get(_table(entry.value), {})))
+        )
+        for entry in named
     )
     return PerRank(tuple(entries), launched=records.launched)
 
@@ -73,12 +93,58 @@ def _keys(record: FlightRecord, group: ProcessGroup) -> Iterator[Key]:
         yield Key("", group.description)
 
 
-def _completed(record: FlightRecord, numbers: dict[Key, int]) -> FlightRecord:
+def _told(record: FlightRecord, numbers: Mapping[Key, int]) -> dict[str, int]:
+    """The numbers of groups by name, by what other ranks tell of their names or descriptions."""
+    found = ((group.name, numbers[key]) for group in record.groups for key in _keys(record, group) if key in numbers)
+    return dict(reversed([*found]))
+
+
+def _shapes(records: Iterable[FlightRecord]) -> dict[Table, dict[int, Shape]]:
+    """The shape of the group with each number, where all ranks with the same numbers that tell it agree."""
+    found: dict[Table, dict[int, set[Shape]]] = defaultdict(lambda: defaultdict(set))
+    for record in records:
+        for group in record.groups:
+            if group.number is not None and group.ranks is not None:
+                found[_table(record)][group.number].add(_shape(group.description, group.ranks))
+    return {
+        table: {number: next(iter(told)) for number, told in shapes.items() if len(told) == 1}
+        for table, shapes in found.items()
+    }
+
+
+def _by_shape(record: FlightRecord, shapes: Mapping[int, Shape]) -> dict[str, int]:
+    """The numbers of groups by name: of one shape, as many groups lack a number as there are numbers left.
+
+    Names that are numbers are given in the order of creation, too; of other names, only one can be told.
+    """
+    lacking: dict[Shape, list[str]] = defaultdict(list)
+    for group in record.groups:
+        if group.number is None and group.ranks is not None:
+            lacking[_shape(group.description, group.ranks)].append(group.name)
+    left: dict[Shape, list[int]] = defaultdict(list)
+    for number in {row.number for row in record.statuses} - {group.number for group in record.groups}:
+        if number in shapes:
+            left[shapes[number]].append(number)
+    found: dict[str, int] = {}
+    for shape, names in lacking.items():
+        if len(left[shape]) == len(names) and (len(names) == 1 or all(map(str.isdecimal, names))):
+            found.update(zip(sorted(names, key=_order), sorted(left[shape]), strict=True))
+    return found
+
+
+def _shape(description: str, ranks: tuple[int, ...]) -> Shape:
+    return Shape(description, len(ranks), ranks[1] - ranks[0] if len(ranks) > 1 else 0)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _completed(record: FlightRecord, numbers: Mapping[str, int]) -> FlightRecord:
     rows = {row.number: row for row in record.statuses}
 
     def completed(group: ProcessGroup) -> ProcessGroup:
-        told = (numbers[key] for key in _keys(record, group) if key in numbers)
-        row = rows.get(next(told, -1)) if group.number is None else None
+        row = rows.get(numbers[group.name]) if group.number is None and group.name in numbers else None
         if row is None:
             return group
         return replace(group, number=row.number, last_enqueued=row.last_enqueued, last_completed=row.last_completed)

@@ -32,3 +32,37 @@ def test_a_rank_with_other_groups_does_not_tell_the_number_of_one(ends: dict[str
     told = with_statuses(PerRank((Entry(0, "host-a", first), Entry(1, "host-a", second)), launched=(0, 1)))
     found = next(group for group in told.entries[0].value.groups if group.name == "CHECKPOINT")
     assert (found.number, found.last_enqueued) == (number, 7 if number is not None else 1)
+
+
+def rank_of(number_of: dict[str, int | None], members: dict[str, tuple[int, ...]]) -> FlightRecord:
+    """The record of a rank with groups without a description; its table has a row for each without a number."""
+    groups = tuple(
+        ProcessGroup(backend="nccl", name=name, description="", ranks=members[name], number=number)
+        for name, number in number_of.items()
+    )
+    left = {*range(len(groups))} - {*number_of.values()}
+    rows = (GroupStatus(number=number, last_enqueued=10 + number, last_completed=10) for number in sorted(left))
+    return replace(record([STEP]), groups=groups, statuses=tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("0", "7", "9", "11"), [0, 1, 2, 3]),  # names that torch counts are in the order of creation
+        (("0", "beef", "cafe", "fade"), [0, None, None, 3]),  # two of one size and distance: either may be the first
+    ],
+)
+def test_a_group_that_no_entry_names_is_told_by_the_size_and_distance_of_its_members(
+    names: tuple[str, ...], told: list[int | None]
+) -> None:
+    """Rank 0 has calls of all of its groups left, rank 4 of the first alone."""
+    first = {"0": (*range(8),), "a": (0, 2), "b": (0, 2), "c": (0, 1, 2, 3)}
+    second = dict(zip(names, ((*range(8),), (4, 6), (4, 6), (4, 5, 6, 7)), strict=True))
+    records = {
+        0: rank_of(dict(zip(first, range(4), strict=True)), first),
+        4: rank_of({name: 0 if name == "0" else None for name in names}, second),
+    }
+    entries = tuple(Entry(rank, "host-a", one) for rank, one in records.items())
+    groups = with_statuses(PerRank(entries, launched=(0, 4))).entries[1].value.groups
+    assert [group.number for group in groups] == told
+    assert [group.last_enqueued for group in groups if group.number] == [10 + number for number in told if number]
