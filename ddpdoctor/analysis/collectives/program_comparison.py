@@ -37,6 +37,7 @@ V = TypeVar("V", bound=Hashable)
 
 MOST_COMPARED = 64  # ranks of the same part: a majority of so many is one of thousands too
 ASKED_OF_A_SIDE = 4
+MOST_BEFORE = 8  # calls before one that ranks with other parts made as well
 FARTHEST = 64  # calls by which a program may differ and still be the same program
 
 
@@ -202,9 +203,14 @@ class ProgramComparison:
         return orders[not mine] > 1 and orders[not mine] > 2 * orders[mine]
 
     def _in_order(self, rank: int, one: tuple[Kind, int], other: tuple[Kind, int]) -> bool | None:
-        """Whether the rank made the first of these calls before the second; None where its dump does not hold both."""
-        places = [self._program(rank).place(kind, number) for kind, number in (one, other)]
-        return None if places[0] is None or places[1] is None else places[0] < places[1]
+        """Whether the rank made the first of these calls before the second; None where its dump does not tell."""
+        first, second = (self._program(rank).position(kind, number) for kind, number in (one, other))
+        return None if first is None or second is None or first == second else first < second
+
+    def made_before(self, rank: int, kind: Kind, call: tuple[Kind, int]) -> int | None:
+        """How many calls of this kind the rank made before this call, a kind and a number; None where its dump does not tell."""
+        place = self._program(rank).place(*call)
+        return self._program(rank).made_before(kind, place) if place is not None else None
 
     def like(self, rank: int) -> Iterator[int]:
         """The other ranks with the same part in the job, the nearest first."""
@@ -362,7 +368,43 @@ class ProgramComparison:
             (most, times), *others = found.most_common()
             if most in called.values() and (not others or others[0][1] < times) and times > 1:
                 return Deviation(ranks=tuple(sorted(other for other in called if called[other] != most)), extra=0)
-        return self._by_pattern(called)
+        return self._beside_other_parts(kinds, number, called, value_of) or self._by_pattern(called)
+
+    def _beside_other_parts(
+        self, kinds: Mapping[int, Kind], number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
+    ) -> Deviation | None:
+        """The side that differs from all ranks of other groups of this kind, which made the same calls until now.
+
+        Their own parts in the job may differ: a place in a pipeline is one.
+        """
+        if len({*kinds.values()}) != 1:
+            return None
+        rank, kind = next(iter(kinds.items()))
+        found = Counter(
+            value_of(call)
+            for other in islice(self._nearest(rank), MOST_COMPARED)
+            if other not in called and self._as_before(rank, other, kind, number)
+            for call in self._calls_at(other, kind, number)
+        )
+        if len(found) != 1 or found.total() <= 2 or not {*found} < {*called.values()}:
+            return None
+        return Deviation(ranks=tuple(sorted(other for other in called if called[other] not in found)), extra=0)
+
+    def _as_before(self, rank: int, other: int, kind: Kind, number: int) -> bool:
+        """Whether the last calls of this kind before `number` that both dumps hold are the same, two of them at least."""
+        same = [
+            (mine.op, mine.input_sizes) == (theirs.op, theirs.input_sizes)
+            for before in range(number - 1, max(number - MOST_BEFORE, 0), -1)
+            for mine in self._calls_at(rank, kind, before)
+            for theirs in self._calls_at(other, kind, before)
+        ]
+        return len(same) > 1 and all(same)
+
+    def _calls_at(self, rank: int, kind: Kind, number: int) -> Iterator[Call]:
+        """The rank's call of this kind with this number, where its dump holds it."""
+        place = self._program(rank).place(kind, number)
+        if place is not None:
+            yield self.records[rank].calls[self.records[rank].call[place]]
 
     def _by_pattern(self, called: Mapping[int, V]) -> Deviation | None:
         """The side that left out a call which had always followed on both sides before."""
@@ -406,10 +448,8 @@ class ProgramComparison:
     def _calls_of_others(self, rank: int, kind: Kind, number: int, besides: Collection[int]) -> Iterator[Call]:
         part = self._program(rank).part
         for other in islice(self._nearest(rank), MOST_COMPARED):
-            program = self._program(other)
-            place = program.place(kind, number) if other not in besides and program.part == part else None
-            if place is not None:
-                yield self.records[other].calls[self.records[other].call[place]]
+            if other not in besides and self._program(other).part == part:
+                yield from self._calls_at(other, kind, number)
 
     def _made_by_others(self, rank: int, kind: Kind, other_kind: Kind, number: int) -> dict[int, int]:
         """The number of each other rank's last call of `kind` before its call `number` of `other_kind`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,6 +75,17 @@ class RankProgram:
         numbers = self.numbers.get(kind, [])
         position = bisect_left(numbers, number)
         return self.places[kind][position] if position < len(numbers) and numbers[position] == number else None
+
+    def position(self, kind: Kind, number: int) -> float | None:
+        """Where this call is: as `place`, endless where the rank has not made it, and -1 where it is lost or was dropped.
+
+        None where the number of calls of this kind is not known.
+        """
+        if kind not in self.kinds() or number > self.called(kind):
+            return math.inf if kind in self.kinds() else None
+        place = self.place(kind, number)
+        before_all = number < self.numbers.get(kind, [number + 1])[0]
+        return place if place is not None else -1 if before_all else None
 
 
 @dataclass(frozen=True, slots=True)

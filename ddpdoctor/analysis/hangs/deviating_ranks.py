@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
@@ -14,8 +14,10 @@ from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.stopped_ranks import differs
 from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason
+from ddpdoctor.analysis.majority import vote
 
 MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
+MANY = 4  # ranks of which all but one have made as many calls
 MOST_EXCHANGED = 12  # operations of a cycle, two of which a rank may have exchanged
 
 
@@ -37,6 +39,7 @@ class DeviatingRanks:
             self._by_surplus(found)
             or self._by_surplus_of_those_waiting(found)
             or self._exchanged(found)
+            or self._out_of_step(found)
             or self._met_later(found)
             or self._breaks_pattern(found)
             or _mismatched(found)
@@ -128,6 +131,30 @@ class DeviatingRanks:
             if one.group is not None and rank in one.members and (kind := self._kind(rank, one)) is not None
         ]
         return any(self.programs.exchanged(rank, *pair) for pair in combinations(made[:MOST_EXCHANGED], 2))
+
+    def _out_of_step(self, found: FinalWait) -> FinalWait | None:
+        """The same with the one rank that made more or fewer calls of a kind than all others before a call of most ranks.
+
+        It waits in one that no other has made by then, or has not made the last one that all others have.
+        """
+        collectives = [one for one in found.operations if one.group is not None]
+        for shared, other in permutations(collectives[:MOST_EXCHANGED], 2):
+            made = self._made_before(shared, other)
+            deviating = vote(made).minority if len(made) > MANY and len({*made.values()}) == 2 else ()
+            if len(deviating) == 1 and {*deviating} <= {*found.ranks}:
+                return replace(found, deviating=tuple(deviating))
+        return None
+
+    def _made_before(self, shared: Operation, other: Operation) -> dict[int, int]:
+        """By rank the calls of the kind of `other` before `shared`; of one that does not come to it, until `other`."""
+        found = {rank: other.seq for rank in other.waiting if rank in shared.absent}
+        kind = self._kind(other.members[0], other)
+        for rank in shared.waiting:
+            call = self._kind(rank, shared)
+            made = self.programs.made_before(rank, kind, (call, shared.seq)) if call and kind else None
+            if made is not None:
+                found[rank] = made
+        return found
 
     def _met_later(self, found: FinalWait) -> FinalWait | None:
         """The minority in a call that some of its ranks made and others did not, where both went on to a common later one."""
