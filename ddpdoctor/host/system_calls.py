@@ -20,17 +20,18 @@ MOST_LINKS_OF_ONE = 1024
 
 # man 2 syscall; the numbers that a rank may sit in, on the machines that PyTorch is built for
 _X86_64 = {
-    0: "read", 1: "write", 7: "poll", 17: "pread64", 18: "pwrite64", 23: "select", 34: "pause", 35: "nanosleep",
-    42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom", 46: "sendmsg", 47: "recvmsg", 61: "wait4", 72: "fcntl",
-    73: "flock", 74: "fsync", 75: "fdatasync", 202: "futex", 219: "restart_syscall", 230: "clock_nanosleep",
-    232: "epoll_wait", 247: "waitid", 257: "openat", 262: "newfstatat", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait",
-    288: "accept4",
+    0: "read", 1: "write", 2: "open", 4: "stat", 6: "lstat", 7: "poll", 17: "pread64", 18: "pwrite64", 23: "select",
+    34: "pause", 35: "nanosleep", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom", 46: "sendmsg", 47: "recvmsg",
+    61: "wait4", 72: "fcntl", 73: "flock", 74: "fsync", 75: "fdatasync", 82: "rename", 83: "mkdir", 87: "unlink",
+    202: "futex", 219: "restart_syscall", 230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid", 257: "openat",
+    262: "newfstatat", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait", 288: "accept4", 332: "statx",
 }  # fmt: skip
 _AARCH64 = {
-    22: "epoll_pwait", 25: "fcntl", 32: "flock", 56: "openat", 63: "read", 64: "write", 67: "pread64", 68: "pwrite64",
-    72: "pselect6", 73: "ppoll", 79: "newfstatat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: "futex", 101: "nanosleep",
-    115: "clock_nanosleep", 128: "restart_syscall", 202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom",
-    211: "sendmsg", 212: "recvmsg", 242: "accept4", 260: "wait4",
+    22: "epoll_pwait", 25: "fcntl", 32: "flock", 34: "mkdirat", 35: "unlinkat", 38: "renameat", 56: "openat", 63: "read",
+    64: "write", 67: "pread64", 68: "pwrite64", 72: "pselect6", 73: "ppoll", 79: "newfstatat", 82: "fsync", 83: "fdatasync",
+    95: "waitid", 98: "futex", 101: "nanosleep", 115: "clock_nanosleep", 128: "restart_syscall", 202: "accept",
+    203: "connect", 206: "sendto", 207: "recvfrom", 211: "sendmsg", 212: "recvmsg", 242: "accept4", 260: "wait4",
+    291: "statx",
 }  # fmt: skip
 SYSTEM_CALLS = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(platform.machine(), {})
 LOCKS = {"flock", "fcntl"}
@@ -43,13 +44,17 @@ ABOUT_A_FILE = {
     "read", "write", "pread64", "pwrite64", "connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg",
     "fcntl", "flock", "fsync", "fdatasync",
 }  # fmt: skip
+# the calls whose first argument is a path, and those whose second is one, in the directory that the first says
+BY_PATH = {"open", "stat", "lstat", "rename", "mkdir", "unlink"}
+BY_PATH_AT = {"openat", "newfstatat", "statx", "mkdirat", "unlinkat", "renameat"}
+LONGEST_PATH = 4096  # bytes, PATH_MAX of Linux
 
 
 def system_call(pid: int) -> tuple[str | None, str | None]:
     """The system call that the main thread sits in, and the file or socket that it is about."""
     call, descriptor = call_and_file(pid)
     if descriptor is None:
-        return call, None
+        return call, _named_file(pid, call)
     try:
         target = str(descriptor.readlink())
         named_pipe = descriptor.is_fifo()
@@ -80,6 +85,16 @@ def call_and_file(pid: int) -> tuple[str | None, Path | None]:
     return call, Path(f"/proc/{pid}/fd/{int(words[1], 16) & 0xFFFFFFFF}")
 
 
+def _named_file(pid: int, call: str | None) -> str | None:
+    """The path that the process gave this call, where a path tells the file. The file system, which may hang, is not asked."""
+    words = read_or_nothing(Path(f"/proc/{pid}/syscall")).split()
+    at = 1 if call in BY_PATH else 2 if call in BY_PATH_AT else len(words)
+    if len(words) <= at or SYSTEM_CALLS.get(int(words[0]) if words[0].isdigit() else -1) != call:
+        return None
+    path, ends, _ = _memory(pid, int(words[at], 16), LONGEST_PATH).partition(b"\0")
+    return os.fsdecode(path) if path and ends else None
+
+
 def _restarted(pid: int) -> str:
     """The call that goes on after py-spy interrupted it, by the kernel's function in which it sleeps: its arguments are gone."""
     function = read_or_nothing(Path(f"/proc/{pid}/wchan"))
@@ -88,13 +103,18 @@ def _restarted(pid: int) -> str:
 
 def _polled(pid: int, address: int) -> int | None:
     """The number of the open file that a process polls: the first field of a `pollfd` at this address of its memory."""
+    read = _memory(pid, address, 4)
+    return int.from_bytes(read, sys.byteorder) if len(read) == 4 else None
+
+
+def _memory(pid: int, address: int, size: int) -> bytes:
+    """At most so many bytes of a process's memory; none where it may not be read."""
     try:
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
             memory.seek(address)
-            read = memory.read(4)
+            return memory.read(size)
     except (OSError, ValueError, OverflowError):
-        return None
-    return int.from_bytes(read, sys.byteorder) if len(read) == 4 else None
+        return b""
 
 
 def counterparts(pid: int, waits_in: str | None) -> Iterator[int]:

@@ -17,6 +17,7 @@ import pytest
 
 from ddpdoctor.evidence.process import Counterpart
 from ddpdoctor.host import processes
+from ddpdoctor.host.system_calls import system_call
 
 ANOTHER = 65534
 NO_PROCESS = 1 << 30
@@ -104,6 +105,17 @@ def test_whoever_holds_a_file_lock_or_the_other_end_of_a_pipe_is_known(tmp_path:
         assert [one.pid for one in counterparts(for_lock, "flock")] == [os.getpid()]
         assert counterparts(for_nothing, "read")[0].pid == os.getpid()
         assert counterparts(for_itself, "read") == ()
+
+
+@pytest.mark.skipif(not can_be_read("/proc/self/syscall"), reason="/proc/PID/syscall cannot be read here")
+def test_the_path_that_a_process_waits_to_open_is_known(tmp_path: Path) -> None:
+    pipe = tmp_path / "nobody writes"
+    os.mkfifo(pipe)
+    with started("import sys; print('begins', flush=True); open(sys.argv[1])", str(pipe)) as pid:
+        deadline = time.monotonic() + 10
+        while system_call(pid)[0] != "openat" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert system_call(pid) == ("openat", str(pipe))
 
 
 @contextlib.contextmanager

@@ -92,7 +92,10 @@ class RankActivity:
     def _kind_and_object(self) -> str:
         state = self.process
         if self.kind is Activity.PIPE and state is not None:
-            named = f" of {state.waits_on}" if (state.waits_on or "").startswith(A_NAMED_PIPE) else ""
+            known = state.waits_on or ""
+            if state.system_call in {"open", "openat"} and known:
+                known = f"{A_NAMED_PIPE} {known}"
+            named = f" of {known}" if known.startswith(A_NAMED_PIPE) else ""
             toward = "from" if state.system_call == "read" else "to"
             return f"{self.kind.value} ({state.system_call}{named}){self._counterpart(f' {toward} ')}"
         if self.kind in _ABOUT_SOMETHING and state is not None and state.waits_on:

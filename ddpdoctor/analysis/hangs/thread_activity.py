@@ -16,6 +16,13 @@ from ddpdoctor.evidence.frames import runs_users_code
 from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ProcessState
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
+_OF_FILES = frozenset(
+    {
+        *("read", "write", "pread64", "pwrite64", "fsync", "fdatasync"),
+        *("open", "openat", "stat", "lstat", "newfstatat", "statx"),
+        *("mkdir", "mkdirat", "rename", "renameat", "unlink", "unlinkat"),
+    }
+)
 OPENS_A_NAMED_PIPE = "wait_for_partner"  # the kernel's function in which an open of a FIFO waits for the other end
 OWN_END = "the interpreter's own end"
 
@@ -73,10 +80,12 @@ def _by_system_call(thread: Thread | None, process: ProcessState | None, *, idle
     waits_on = (process.waits_on if process is not None else None) or ""
     if call == "read" and waits_on == "standard input":
         return Activity.HUMAN, "input"
-    if call in {"read", "write", "pread64", "pwrite64", "fsync", "fdatasync", "openat", "newfstatat"}:
+    if call in _OF_FILES:
         if waits_on.startswith("a connection") or waits_on == "a socket":
             return Activity.SOCKET, call
-        opens_a_pipe = call == "openat" and process is not None and process.kernel_function == OPENS_A_NAMED_PIPE
+        opens_a_pipe = (
+            call in {"open", "openat"} and process is not None and process.kernel_function == OPENS_A_NAMED_PIPE
+        )
         return (Activity.PIPE if opens_a_pipe or waits_on.startswith((A_PIPE, A_NAMED_PIPE)) else Activity.FILE), call
     if call in {"connect", "accept", "accept4", "recvfrom", "recvmsg", "sendto", "sendmsg"}:
         return Activity.SOCKET, call
