@@ -49,8 +49,8 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     The table of statuses has the numbers of groups, but not their names. Only an entry links a name to a number, and a dump with
     `onlyActive` has no entries of a group that has completed all its calls. Ranks of one program create their groups in the same
     order. So where all ranks with the same numbers, and descriptions, agree on the number of a name, or of a description that
-    each of them has given to one group alone, every one of them gets it. What is left is told by size and distance: a rank has as
-    many groups of each as others with the same numbers.
+    each of them has given to one group alone, every one of them gets it. What is left is inferred from size and distance: a rank
+    has as many groups of each as others with the same numbers.
     """
     if not any(entry.value.statuses for entry in records):
         return records
