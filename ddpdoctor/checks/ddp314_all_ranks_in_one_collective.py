@@ -49,7 +49,7 @@ def check(
     member that ended well is not in a call: its recorder had not noted the end of the last one yet.
     """
     if size is not None and len(timeline.ranks) < size.ranks:
-        raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} could be looked at")
+        raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} recorded collectives")
     if graph is None or graph.reason is not Reason.STANDING:
         return
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
