@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ddpdoctor.logs.csv_exports import CsvExport, csv_export
 from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
 from ddpdoctor.logs.seen_prefixes import SeenPrefixes
 from ddpdoctor.logs.tracebacks import HEAD
@@ -92,6 +93,8 @@ class _File:
     """Whether `srun --label` put the task's number before every line."""
     seen: SeenPrefixes = field(default_factory=SeenPrefixes)
     """The prefixes that its lines have shown so far."""
+    export: CsvExport | None = None
+    """The table that it is; None where its lines are as they were written."""
 
 
 def lines_of(path: Path) -> Iterator[LogLine]:
@@ -101,7 +104,8 @@ def lines_of(path: Path) -> Iterator[LogLine]:
     printed newest first is read from its end.
     """
     sample = sample_of(path)
-    file = _File(by_name=rank_of_log(path), labelled=_is_labelled(sample))
+    head = sample[0].decode("utf-8", "replace") if sample else ""
+    file = _File(by_name=rank_of_log(path), labelled=_is_labelled(sample), export=csv_export(head))
     for raw in raw_lines(path, backwards=is_newest_first(sample)):
         yield from _lines(raw, file)
 
@@ -121,6 +125,8 @@ def _lines(raw: RawLine, file: _File) -> Iterator[LogLine]:
     text = raw.data.decode("utf-8", "replace")
     if len(text) > PLAIN_CHARACTERS:
         text = _LONG_NUMBER.sub(LARGEST, text)
+    if file.export is not None:
+        text = file.export.line(text)
     for each in _unpacked(text):
         yield from _ranks_lines(each, raw, file)
 

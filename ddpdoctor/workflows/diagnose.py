@@ -23,6 +23,7 @@ from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.grouping import grouped
+from ddpdoctor.logs.csv_exports import csv_export
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.logs.log_lines import rank_of_log
 from ddpdoctor.model import group_ranks
@@ -168,7 +169,8 @@ def _kind_of(file: Path) -> FileKind:
         return FileKind.CASE
     if looks_like_dump(head):
         return FileKind.DUMP
-    return FileKind.LOG if file.suffix.lower() not in NO_LOGS and _is_text(head) else FileKind.OTHER
+    may_be_a_log = file.suffix.lower() not in NO_LOGS or csv_export(head.partition(b"\n")[0].decode("utf-8", "replace"))
+    return FileKind.LOG if may_be_a_log and _is_text(head) else FileKind.OTHER
 
 
 def is_text(file: Path) -> bool:
