@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _OF_THE_LINES = frozenset(
     {"message", "@message", "log", "textpayload"}
 )  # of CloudWatch, its Insights, Elastic, Google Cloud
-_BEGINS_AN_ENTRY = re.compile(r'"?\d[\d:.TZ /+-]{7,40}"?,')
+_BEGINS_AN_ENTRY = re.compile(r'"?(?:\d[\d:.TZ /+-]{7,40}|[A-Z][a-z]{2} \d\d?, \d{4} @ [\d:.]{5,20})"?,')
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,11 @@ def export(head: list[str], *rows: list[str]) -> str:
 @pytest.mark.parametrize("one_row", [True, False])
 @pytest.mark.parametrize(
     ("head", "time"),
-    [(["timestamp", "message"], "1764369661000"), (["@timestamp", "@message"], "2026-11-28 22:41:01.000")],
+    [
+        (["timestamp", "message"], "1764369661000"),
+        (["@timestamp", "@message"], "2026-11-28 22:41:01.000"),
+        (["@timestamp", "message"], "Nov 28, 2026 @ 22:41:01.123"),
+    ],
 )
 def test_the_lines_of_an_export_are_those_of_the_job(tmp_path: Path, head: list[str], time: str, one_row: bool) -> None:
     path = tmp_path / "log-events.csv"
