@@ -136,20 +136,21 @@ class ProgramComparison:
         Below 0 it has left calls out. Only points behind its own call number `behind` of this kind count. None where there
         is no such point, or no majority among the others. Where one other rank at most has its part, all ranks count.
         """
-        at_a_point = self._surplus_at_a_point(rank, kind, behind)
-        if at_a_point or behind:
-            return at_a_point
-        found = self._surplus_at_the_end(rank, kind) or at_a_point
-        if found is not None or kind.point_to_point or len(self._with_part(self._program(rank).part)) > 2:
-            return found
-        others = [self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED)]
-        return surplus_in_step(self._program(rank), others, kind)
-
-    def _surplus_at_a_point(self, rank: int, kind: Kind, behind: int) -> int | None:
         mine = self._program(rank)
         since = mine.place(kind, behind) if behind else -1
         if since is None:
             return None
+        found = self._surplus_at_a_point(rank, kind, since)
+        if not found and not behind:
+            found = self._surplus_at_the_end(rank, kind) or found
+        if found is not None or kind.point_to_point or len(self._with_part(mine.part)) > 2:
+            return found
+        others = [self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED)]
+        return surplus_in_step(mine, others, kind, since)
+
+    def _surplus_at_a_point(self, rank: int, kind: Kind, since: int) -> int | None:
+        """The same at the last call of another kind behind the place `since` that ranks with the same part made as well."""
+        mine = self._program(rank)
         for other_kind, number, place in latest_first(mine, kind):
             if place <= since:
                 break

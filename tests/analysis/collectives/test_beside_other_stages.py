@@ -78,6 +78,17 @@ def test_one_that_left_out_a_call_of_its_pair_is_told_in_the_same_way() -> None:
     assert finding.ranks == (5,)
 
 
+@pytest.mark.parametrize("odd", [0, 6])
+def test_an_extra_call_is_told_by_one_later_call_before_which_all_others_made_as_many(odd: int) -> None:
+    """Short rings hold one step, whose calls are queued."""
+    made = [[*step_of(rank)[:-2], waits(STEP)] for rank in range(RANKS)]
+    for rank in (odd, (odd + STAGES) % RANKS):
+        extra = [waits(of_pair(rank, 3))] if rank == odd else []
+        made[rank][-2:] = [*extra, waits(of_pair(rank, SIZES[0])), waits(STEP)]
+    (finding,) = findings(made)
+    assert (finding.code, finding.ranks) == ("DDP305", (odd,))
+
+
 def test_an_order_of_calls_that_were_dropped_is_told_by_tables_of_groups() -> None:
     """Ranks 0 and 1 wait for each other: rank 1 made the call of all first. Other pairs are through with theirs."""
     made: list[list[Did]] = [[waits(STEP)] for _ in range(4)]
