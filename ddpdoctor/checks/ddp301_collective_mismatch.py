@@ -13,6 +13,7 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.messages.collectives import GROUP_OF_ITS_OWN, called, condition_note, names, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
+from ddpdoctor.messages.unshared_calls import elsewhere
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -115,10 +116,10 @@ def _by_recorder(desyncs: Desyncs) -> Iterator[Finding]:
     for desync in desyncs.of(Cause.MISMATCH):
         issued, everyone = desync.issued, (*desync.minority, *desync.majority)
         message = f"{called(issued, desync.minority)} where {called(issued, desync.majority)}"
-        message += tie_note(tied=desync.tied)
+        message += tie_note(tied=desync.tied) + elsewhere(desync)
         yield RULE.finding(
             message,
-            ranks=desync.culprits,
+            ranks=desync.all_culprits,
             where=witnesses(
                 issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
             ),

@@ -156,8 +156,8 @@ def _by_desync(
         return _by_turns(desync, unequal, everyone)
     decided = desync.tied and {rank for rank, _ in errors} == {*desync.minority}  # who handled an error is at fault
     return RULE.finding(
-        unshared_calls.sentence(desync, earlier, tied=desync.tied and not decided) + _elsewhere(desync),
-        ranks=desync.minority if decided else _at_fault(desync),
+        unshared_calls.sentence(desync, earlier, tied=desync.tied and not decided) + unshared_calls.elsewhere(desync),
+        ranks=desync.minority if decided else desync.all_culprits,
         where=[
             *framework_requests.where(desync.request, desync.minority),
             *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
@@ -175,17 +175,6 @@ def _by_desync(
         group=desync.group.name or "default",
         calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},
     )
-
-
-def _at_fault(desync: Desync) -> list[int]:
-    """The ranks at fault in this group, and in those in which others did the same."""
-    return sorted({rank for one in (desync, *desync.alike) for rank in one.culprits})
-
-
-def _elsewhere(desync: Desync) -> str:
-    """`; the same holds for rank 15 in group 4`."""
-    others = [f"{group_ranks(one.minority)} in {one.group.name}" for one in desync.alike]
-    return f"; the same holds for {' and '.join(others)}" if others else ""
 
 
 def _by_group(call: GuardedCall) -> Finding:

@@ -27,9 +27,8 @@ def sentence(desync: Desync, earlier: Mapping[int, CollectiveCall], *, tied: boo
     ours, theirs = (names(desync.issued, ranks) for ranks in (desync.minority, desync.majority))
     if ours == theirs and desync.cause is Cause.MISSING:
         ours, theirs = (names_with_shapes(desync.issued, ranks) for ranks in (desync.minority, desync.majority))
-    if desync.cause is Cause.MISSING:
-        return _of_missing(desync, ours, theirs)
-    return _of_extra(desync, ours, theirs, tied=tied)
+    of_cause = _of_missing if desync.cause is Cause.MISSING else _of_extra
+    return of_cause(desync, ours, theirs) + tie_note(tied=tied)
 
 
 def _of_missing(desync: Desync, ours: str, theirs: str) -> str:
@@ -42,7 +41,7 @@ def _of_missing(desync: Desync, ours: str, theirs: str) -> str:
     return f"{left_out}: the next that {verb(desync.minority, 'it', 'they')} called {at}" if ours else left_out
 
 
-def _of_extra(desync: Desync, ours: str, theirs: str, *, tied: bool) -> str:
+def _of_extra(desync: Desync, ours: str, theirs: str) -> str:
     """The call that the minority alone made."""
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
     made = f"{minority} called {ours} that {majority} never {verb(desync.majority, 'calls', 'call')}"
@@ -59,7 +58,7 @@ def _of_extra(desync: Desync, ours: str, theirs: str, *, tied: bool) -> str:
             f"{minority} called {ours} where {majority} called {theirs}: "
             f"{verb(desync.minority, 'it makes', 'they make')} a turn of `{loop.head}` more, or left that call out before"
         )
-    return f"{made}{tie_note(tied=tied)}"
+    return made
 
 
 def _of_counts(desync: Desync, *, tied: bool) -> str:
@@ -71,3 +70,9 @@ def _of_counts(desync: Desync, *, tied: bool) -> str:
         f"{group_ranks(ranks)} called {first} collectives of {group} and {rest}, and all ended with exit code 0: calls were "
         f"mispaired, or had no partner{tie_note(tied=tied)}"
     )
+
+
+def elsewhere(desync: Desync) -> str:
+    """`; the same holds for rank 15 in group 4`, of groups in which other ranks did the same."""
+    others = [f"{group_ranks(one.minority)} in {one.group.name}" for one in desync.alike]
+    return f"; the same holds for {' and '.join(others)}" if others else ""

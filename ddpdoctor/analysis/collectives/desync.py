@@ -68,6 +68,11 @@ class Desync:
         """The ranks at fault: the minority, or both sides where it cannot be told."""
         return tuple(sorted({*self.minority, *self.majority})) if self.tied else self.minority
 
+    @property
+    def all_culprits(self) -> list[int]:
+        """The ranks at fault in this group, and in those in which others did the same."""
+        return sorted({rank for one in (self, *self.alike) for rank in one.culprits})
+
 
 @dataclass(frozen=True, slots=True)
 class Desyncs:

@@ -54,7 +54,7 @@ def derive(
 
 
 def _of_alike_groups(found: Iterable[Desync], programs: ProgramComparison) -> Iterator[Desync]:
-    """The same, where one call that ranks made besides or left out in several groups with the same part in the job is one."""
+    """The same, where ranks did the same with one call in several groups with the same part in the job."""
     together = grouped((_call_of(desync, programs) or id(desync), desync) for desync in found)
     for first, *others in together.values():
         yield replace(first, alike=tuple(others)) if others else first
@@ -62,7 +62,8 @@ def _of_alike_groups(found: Iterable[Desync], programs: ProgramComparison) -> It
 
 def _call_of(desync: Desync, programs: ProgramComparison) -> object:
     """What tells that ranks of two groups did the same with the same call; None where that is not asked."""
-    if desync.tied or desync.cause not in (Cause.EXTRA, Cause.MISSING) or not desync.issued or not desync.group.name:
+    asked = desync.cause in (Cause.EXTRA, Cause.MISSING, Cause.MISMATCH)
+    if desync.tied or not asked or not desync.issued or not desync.group.name:
         return None
     called = (desync.issued[ranks[0]].op for ranks in (desync.minority, desync.majority) if ranks[0] in desync.issued)
     label = programs.label(desync.minority[0], desync.group.group_sequences.group.name)

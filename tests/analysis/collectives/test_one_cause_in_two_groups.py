@@ -45,19 +45,21 @@ def test_calls_in_another_order_without_any_history_are_no_call_left_out(culprit
     assert "made the same 2 calls in different orders" in finding.message
 
 
-def test_ranks_that_left_out_one_call_in_like_groups_are_one_headline() -> None:
-    """Ranks 3 and 7 left out the gather of their halves."""
+@pytest.mark.parametrize(("instead", "code"), [("", "DDP305"), ("broadcast", "DDP301")])
+def test_ranks_that_did_the_same_with_one_call_in_like_groups_are_one_headline(instead: str, code: str) -> None:
+    """Ranks 3 and 7 left out the gather of their halves, or made another call."""
     made = []
     for rank in range(8):
         half = HALVES[rank // 4]
-        calls = [
-            Did(op, line=line, group=f"half {half[0]}", members=half)
-            for op, line in ((("all_gather"), 50), ("all_reduce", 51))
-        ]
-        made.append([waits(calls[1])] if rank in (3, 7) else [waits(calls[0]), waits(calls[1])])
+        gather, reduce = (
+            waits(Did(op, line=line, group=f"half {half[0]}", members=half))
+            for op, line in (("all_gather", 50), ("all_reduce", 51))
+        )
+        other = [replace(gather, op=instead)] if instead else []
+        made.append([*other, reduce] if rank in (3, 7) else [gather, reduce])
     records = [record(each, world=len(made), waited=600.0) for each in made]
     described = [
         replace(one, groups=tuple(replace(group, description="HALF") for group in one.groups)) for one in records
     ]
     found = [one for one in diagnose(flights(*described)).findings if one.explained_by is None]
-    assert [(one.code, one.ranks) for one in found] == [("DDP305", (3, 7))], found
+    assert [(one.code, one.ranks) for one in found] == [(code, (3, 7))], found
