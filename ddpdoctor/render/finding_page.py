@@ -12,7 +12,9 @@ ORDER = ("What it means", "What to do", "How it is found", "Reproduce it")
 _SECTION = re.compile(r"^## ", re.MULTILINE)
 _LINK = re.compile(r"\[([^\][]{1,200})\]\([^()\s]{1,500}\)")
 _ITEM = re.compile(r"(?:[-*]|\d{1,3}\.) ")
+_CODE = re.compile(r"`[^`]{1,200}`")
 _FENCE = "```"
+_GLUE = "\0"  # a space at which no line is broken
 
 
 def in_readers_order(page: str) -> str:
@@ -63,12 +65,19 @@ def _plain(block: list[str]) -> str:
         number += bool(_ITEM.match(line))
         items.append((number, line.strip()))
     return "\n".join(
-        textwrap.fill(
-            _LINK.sub(r"\1", " ".join(line for _, line in lines)).replace("**", ""),
-            WIDTH,
-            subsequent_indent="  " if of_item else "",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for of_item, lines in groupby(items, key=lambda item: item[0])
+        _filled(" ".join(line for _, line in lines)) for _, lines in groupby(items, key=lambda item: item[0])
     )
+
+
+def _filled(text: str) -> str:
+    """`text` without markup in lines of `WIDTH`; a command in backquotes stays on one line, and an item hangs under its text."""
+    item = _ITEM.match(text)
+    plain = _LINK.sub(r"\1", text).replace("**", "")
+    glued = _CODE.sub(lambda code: code.group().replace(" ", _GLUE), plain)
+    return textwrap.fill(
+        glued,
+        WIDTH,
+        subsequent_indent=" " * (item.end() if item is not None else 0),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).replace(_GLUE, " ")

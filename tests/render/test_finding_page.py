@@ -84,6 +84,11 @@ def test_a_line_of_text_fits_a_terminal_of_80_columns() -> None:
     assert max(map(len, as_plain_text(page).splitlines())) <= 80
 
 
+def test_a_command_is_not_broken_and_a_numbered_item_hangs_under_its_text() -> None:
+    page = f"# DDP999 a-name\n\n1. {'word ' * 13}`ddpdoctor watch --kill-on-hang` then\n"
+    assert as_plain_text(page).endswith("word\n   `ddpdoctor watch --kill-on-hang` then\n")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_page_has_its_sections_in_order(page: Path) -> None:
     text = as_plain_text(page.read_text())
