@@ -78,8 +78,8 @@ def _run_by_ignite(graph: CallGraph, function: Function, loader: Call) -> Call |
 
 def _asked_for_at(graph: CallGraph, function: Function, loader: Call) -> list[Place]:
     """The call that a function made this loader for, where it makes others for others."""
-    ways = graph.callers.get(function.id, []) if loader.variant else []
-    return [way.place for _, way in ways] if len(ways) == 1 else []
+    sites = graph.callers.get(function.id, []) if loader.variant else []
+    return [site.place for _, site in sites] if len(sites) == 1 else []
 
 
 def _has_sampler(loader: Call) -> bool:
@@ -151,7 +151,7 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
             for owner, forward in forwards_of(graph, loss)
         )
         prepared = any(origin.note == "prepared" for origin in loss.origins)
-        repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))
+        repeated = backward.loops or graph.is_called_in_a_loop(function)
         if wrapped and not prepared and repeated:
             return backward
     return None

@@ -140,5 +140,5 @@ def _after_the_batches(graph: CallGraph, loop: EpochLoop, call: Call) -> bool:
 def _is_given(graph: CallGraph, loop: EpochLoop) -> bool:
     """Whether the epoch loop gives its counter as it is to the function that goes over the batches."""
     plainly = re.compile(rf"[(,=]\s*{re.escape(loop.counter)}\s*[,)]")
-    ways = [way for caller, way in graph.callers.get(loop.within.id, ()) if caller.id == loop.function.id]
-    return bool(ways) and all(plainly.search(way.text) for way in ways)
+    sites = [site for caller, site in graph.callers.get(loop.within.id, ()) if caller.id == loop.function.id]
+    return bool(sites) and all(plainly.search(site.text) for site in sites)

@@ -83,10 +83,10 @@ def _holds_rank(value: Value) -> bool:
 
 def _is_told(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether objects are broadcast after the split, here or in a caller: what rank 0 has drawn may be among them."""
-    ways = [(function, call), *graph.callers.get(function.id, ())]
+    sites = [(function, call), *graph.callers.get(function.id, ())]
     return any(
-        short(other) in {"broadcast_object_list", "scatter_object_list"} and other.order > way.order
-        for around, way in ways
+        short(other) in {"broadcast_object_list", "scatter_object_list"} and other.order > site.order
+        for around, site in sites
         for other in around.calls
     )
 

@@ -57,18 +57,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _before_the_ranks(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether only the process makes a call that then spawns the ranks."""
-    ways = {function.id: (function, call)}
+    sites = {function.id: (function, call)}
     waiting = [function]
     while waiting:
-        for caller, way in graph.callers.get(waiting.pop().id, ()):
-            if caller.id not in ways:
-                ways[caller.id] = (caller, way)
+        for caller, site in graph.callers.get(waiting.pop().id, ()):
+            if caller.id not in sites:
+                sites[caller.id] = (caller, site)
                 waiting.append(caller)
-    for around, way in ways.values():
+    for around, site in sites.values():
         module = around.place.function == "<module>"
-        if around.entry and (not module or not any(guard.form == "main" for guard in way.guards)):
+        if around.entry and (not module or not any(guard.form == "main" for guard in site.guards)):
             return False  # a spawned function, or module code that each process runs as it starts
-    return any(_spawns(graph, around) for around, _ in ways.values())
+    return any(_spawns(graph, around) for around, _ in sites.values())
 
 
 def _filled_before(graph: CallGraph, function: Function, call: Call) -> bool:
@@ -101,8 +101,8 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 3) ->
         return True
     callers = graph.callers.get(function.id, ()) if depth else ()
     return any(
-        not any(guard.by_rank for guard in way.guards) and _trains(graph, caller, way, depth - 1)
-        for caller, way in callers
+        not any(guard.by_rank for guard in site.guards) and _trains(graph, caller, site, depth - 1)
+        for caller, site in callers
     )
 
 

@@ -90,22 +90,22 @@ def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
         return None
     ((owner, chooses),) = chosen.values()
     for function, call in graph.calls_in(program, *_USES):
-        way = _way_from(graph, owner, function, call)
-        if way is None or call.guards or _device(call) not in {"cuda", "plain"}:
+        site = _site_in(graph, owner, function, call)
+        if site is None or call.guards or _device(call) not in {"cuda", "plain"}:
             continue
-        if any(one.under("torch.cuda.device", "torch.cuda.device_of") for one in (call, way)):
+        if any(one.under("torch.cuda.device", "torch.cuda.device_of") for one in (call, site)):
             continue
         if (
-            way.order < chooses.order
-            and not way.loops
+            site.order < chooses.order
+            and not site.loops
             and not chooses.loops
-            and way.guards == chooses.guards[: len(way.guards)]
+            and site.guards == chooses.guards[: len(site.guards)]
         ):
             return call, chooses
     return None
 
 
-def _way_from(graph: CallGraph, owner: Function, function: Function, call: Call) -> Call | None:
+def _site_in(graph: CallGraph, owner: Function, function: Function, call: Call) -> Call | None:
     """What `owner` calls to come to a call: the call itself, or the only call of its function."""
     if function.id == owner.id:
         return call

@@ -168,7 +168,7 @@ def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin
     return (
         bool(origin.made)
         and leave.form == "return"
-        and any(way.loops or way.name.endswith("Engine") for _, way in graph.callers.get(function.id, ()))
+        and any(site.loops or site.name.endswith("Engine") for _, site in graph.callers.get(function.id, ()))
     )
 
 

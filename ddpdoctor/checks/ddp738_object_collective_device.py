@@ -53,8 +53,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _set_later(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether no device is set anywhere, or only behind the call: in the same function, or in one that calls it."""
-    ways = [(function, call), *graph.callers.get(function.id, ())]
+    sites = [(function, call), *graph.callers.get(function.id, ())]
     return all(
-        any(owner.id == each.id and other.order > way.order and other.loops == way.loops for each, way in ways)
+        any(owner.id == each.id and other.order > site.order and other.loops == site.loops for each, site in sites)
         for owner, other in graph.calls_near(function, "set-device")
     )

@@ -77,9 +77,9 @@ def _joins_as_its_index(init: Call) -> bool:
 
 def _may_have_left(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether a test may have led out before, such as one of the environment: `if "RANK" in os.environ: ...; return`."""
-    ways = [(function, call), *graph.callers.get(function.id, ())]
+    sites = [(function, call), *graph.callers.get(function.id, ())]
     return any(
-        leave.form in {"return", "exit"} and not leave.fails and leave.order < way.order
-        for around, way in ways
+        leave.form in {"return", "exit"} and not leave.fails and leave.order < site.order
+        for around, site in sites
         for leave in around.exits
     )

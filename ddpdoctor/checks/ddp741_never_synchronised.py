@@ -57,11 +57,12 @@ def _in_a_called_function(graph: CallGraph, function: Function) -> Finding | Non
     if not forwards or len(steps) == MOST_STEPS:
         return None
     if any(
-        reduces_by_hand(graph, step.owner, call) or (step.way and reduces_by_hand(graph, function, step.way[0]))
+        reduces_by_hand(graph, step.owner, call)
+        or (step.call_path and reduces_by_hand(graph, function, step.call_path[0]))
         for step, call in backwards
     ):
         return None
-    around = [next((one for one in (*step.way, call) if _off(one)), None) for step, call in forwards]
+    around = [next((one for one in (*step.call_path, call) if _off(one)), None) for step, call in forwards]
     if around[0] is not None and all(around):
         return _never(function, around[0])
     step, forward = forwards[0]

@@ -126,7 +126,7 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
 def _in_a_called_function(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that a method of the wrapped model adds, and parameters that a helper unfreezes, where they are called too late."""
     wraps = [call for call in function.calls if call.does == "wrap-ddp"]
-    steps = [(step, step.item) for step in unfolded(graph, function) if step.way] if wraps else []
+    steps = [(step, step.item) for step in unfolded(graph, function) if step.call_path] if wraps else []
     changes = [(step, change) for step, change in steps if isinstance(change, Change)]
     for wrap in wraps:
         found = _too_late(changes, wrap, wraps)
@@ -154,14 +154,15 @@ def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call])
             alone
             and change.key.startswith("self.")
             and change.value.may(Kind.MODEL)
-            and ".module." in step.way[-1].text
+            and ".module." in step.call_path[-1].text
         ):
             what, how = _what(change), "does not reduce"
         else:
             continue
         return code_finding(
             RULE,
-            f"{what} in {step.way[-1].text}, after the wrapper was made in line {wrap.place.line}, which {how} the gradients "
+            f"{what} in {step.call_path[-1].text}, after the wrapper was made in line {wrap.place.line}, which {how} the "
+            "gradients "
             "of what came later",
             step.first.place,
             change.place,
@@ -171,8 +172,8 @@ def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call])
 
 
 def _is_given(step: Step, model: str) -> bool:
-    """Whether a call on the way is given a model under this name, or a part of it."""
-    given = {text for call in step.way for _, text in call.given}
+    """Whether a call of the path is given a model under this name, or a part of it."""
+    given = {text for call in step.call_path for _, text in call.given}
     return any(text == model or text.startswith(f"{model}.") for text in given)
 
 
@@ -185,8 +186,8 @@ def _sets(step: Step, literal: str) -> bool:
 
 
 def _reaches_inside(step: Step) -> bool:
-    """Whether a call on the way goes to the module inside of a wrapper, or is given a part of it: `model.module.backbone`."""
-    texts = [text for call in step.way for text in (call.text, *(given for _, given in call.given))]
+    """Whether a call of the path goes to the module inside of a wrapper, or is given a part of it: `model.module.backbone`."""
+    texts = [text for call in step.call_path for text in (call.text, *(given for _, given in call.given))]
     return any(".module." in text for text in texts)
 
 
@@ -356,21 +357,21 @@ def _made_at(made: Call, change: Change) -> str:
 
 
 def _comes_after(graph: CallGraph, function: Function, owner: Function, call: Call, depth: int = 3) -> bool:
-    """Whether all known calls of a function come when `call` of `owner` was made."""
+    """Whether all known calls of a function come after `call` of `owner`."""
     callers = graph.callers.get(function.id, ())
     return bool(callers) and all(
-        _made_before(caller, way, function, owner, call)
+        _made_before(caller, site, function, owner, call)
         or (depth > 0 and caller.id != owner.id and _comes_after(graph, caller, owner, call, depth - 1))
-        for caller, way in callers
+        for caller, site in callers
     )
 
 
-def _made_before(caller: Function, way: Call, function: Function, owner: Function, call: Call) -> bool:
+def _made_before(caller: Function, site: Call, function: Function, owner: Function, call: Call) -> bool:
     if caller.id == owner.id:
-        return way.order > call.order
+        return site.order > call.order
     same_class = owner.place.function == "__init__" and function.id.rpartition(".")[0] == owner.id.rpartition(".")[0]
     within = any(each.target == function.id for each in owner.calls)
     return (same_class and not within) or any(
-        each.target == owner.id and each.order < way.order and each.loops == way.loops[: len(each.loops)]
+        each.target == owner.id and each.order < site.order and each.loops == site.loops[: len(each.loops)]
         for each in caller.calls
     )

@@ -36,16 +36,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         found = graph.guarded_with_caller(function, call) or _left_to_one(graph, function, call)
         if found is None or call.receiver is None:
             continue
-        around, way, guard = found
+        around, site, guard = found
         model = (
             call.receiver.may(Kind.WRAPPED, Kind.BARE)
             or _stepped(graph, call.receiver)
             or _wrapped_before(function, call, call.receiver)
         )
-        if model is None or answered_elsewhere(graph, around, way, guard):
+        if model is None or answered_elsewhere(graph, around, site, guard):
             continue
         later = [other for other in function.calls if other is not call and other.order > call.order]
-        later += [other for other in around.calls if other.order > way.order]
+        later += [other for other in around.calls if other.order > site.order]
         if any(_shares(graph, other) or other.does == "wrap-ddp" for other in later):
             continue
         wrap = graph.made[model.made][1] if model.made in graph.made else None
@@ -65,10 +65,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _left_to_one(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
     """The test by which the other ranks have left the function before, and a call of it behind which all go on to train."""
     left = next((one for one in call.guards if one.form == "after" and one.by_rank and one.of_rank == "first"), None)
-    ways = graph.callers.get(function.id, ()) if left is not None and not function.decorators else ()
-    for caller, way in ways:
-        if any(each.order > way.order and leads_to_backward(graph, each) is not None for each in caller.calls):
-            return (caller, way, left) if left is not None and not rank_guard(way.guards) else None
+    sites = graph.callers.get(function.id, ()) if left is not None and not function.decorators else ()
+    for caller, site in sites:
+        if any(each.order > site.order and leads_to_backward(graph, each) is not None for each in caller.calls):
+            return (caller, site, left) if left is not None and not rank_guard(site.guards) else None
     return None
 
 

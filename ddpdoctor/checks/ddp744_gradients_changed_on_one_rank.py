@@ -42,20 +42,20 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         for change in changes:
             if (guard := rank_guard(change.guards)) is not None:
                 yield _finding(f"`{change.key}` gets another value, which", change.place, guard, guard.by_rank)
-        for way, guard, why in _on_some_ranks(graph, function) if changes else ():
-            yield _finding(f"{short(way)}, which sets `{changes[0].key}`,", way.place, guard, why)
+        for site, guard, why in _on_some_ranks(graph, function) if changes else ():
+            yield _finding(f"{short(site)}, which sets `{changes[0].key}`,", site.place, guard, why)
 
 
 def _on_some_ranks(graph: CallGraph, function: Function) -> Iterator[tuple[Call, Guard, Origin | None]]:
     """The calls of a function that changes gradients, on some ranks and between a backward and its step; the test, and why."""
-    for caller, way in graph.callers.get(function.id, ()):
+    for caller, site in graph.callers.get(function.id, ()):
         backward, step = graph.once(("backward to step", caller.id), partial(_backward_to_step, caller))
-        if not backward < way.order < step:
+        if not backward < site.order < step:
             continue
-        guard = rank_guard(way.guards)
-        found = (guard, guard.by_rank) if guard is not None else _by_own_value(graph, caller, way.guards)
-        if found is not None and (guard is None or not answered_elsewhere(graph, caller, way, guard)):
-            yield way, *found
+        guard = rank_guard(site.guards)
+        found = (guard, guard.by_rank) if guard is not None else _by_own_value(graph, caller, site.guards)
+        if found is not None and (guard is None or not answered_elsewhere(graph, caller, site, guard)):
+            yield site, *found
 
 
 def _backward_to_step(function: Function) -> tuple[float, float]:

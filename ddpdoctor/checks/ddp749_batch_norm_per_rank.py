@@ -62,7 +62,7 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
 
 
 def _normalises(graph: CallGraph, function: Function, backward: Call) -> bool:
-    repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))
+    repeated = backward.loops or graph.is_called_in_a_loop(function)
     if backward.receiver is None or not repeated:
         return False
     wrapped = [call.receiver for _, call in forwards_of(graph, backward.receiver) if call.receiver is not None]

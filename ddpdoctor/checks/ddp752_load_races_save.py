@@ -80,7 +80,7 @@ def _saves(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Save]:
 
 def _of_one_rank(step: Step) -> Guard | None:
     """The test that picks one rank for a save: around it, or one that sent the other ranks out of the function before."""
-    inside = [guard for call in (*step.way, step.item)[1:] for guard in call.guards]
+    inside = [guard for call in (*step.call_path, step.item)[1:] for guard in call.guards]
     decorated = [guard for function in step.through for guard in function.guards]
     left = (one for one in (*inside, *decorated) if one.form in {"after", "decorator"} and one.by_rank)
     return rank_guard(step.guards) or next((one for one in left if one.of_rank == "first"), None)
@@ -100,7 +100,7 @@ def _loads(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Use]:
     for position, step, call in calls_in(steps):
         if call.does != "load" or any(guard.by_rank for guard in step.guards):
             continue
-        inside = [guard for each in (*step.way, step.item)[1:] for guard in each.guards]
+        inside = [guard for each in (*step.call_path, step.item)[1:] for guard in each.guards]
         guarded_inside = bool(inside) or any(each.guards or _decorator_meets(graph, each) for each in step.through)
         if not guarded_inside and (path := _path(step, call.argument("f", 0))) is not None:
             yield _Use(position, step, call, path)
@@ -119,8 +119,8 @@ def _races(graph: CallGraph, steps: tuple[Step, ...], save: _Save, load: _Use) -
 def _exclude(save: _Save, load: _Use) -> bool:
     """Whether the load is in another branch than the save, or behind an exit of the ranks that saved."""
     around = {guard.line: (guard.form, guard.branch) for guard in (*save.step.guards, save.guard)}
-    ways = {guard.line: (guard.form, guard.branch) for guard in load.step.guards if guard.form != "main"}
-    return any(around.get(line, way) != way for line, way in ways.items())
+    branches = {guard.line: (guard.form, guard.branch) for guard in load.step.guards if guard.form != "main"}
+    return any(around.get(line, branch) != branch for line, branch in branches.items())
 
 
 def _meets(graph: CallGraph, step: Step, save: _Save) -> bool:
@@ -170,17 +170,17 @@ def _path(step: Step, given: Value | None) -> tuple[str, str] | None:
     if given is None:
         return None
     text, of = given.constant or given.text, ""
-    for way, function in zip(reversed(step.way), reversed(step.through), strict=True):
+    for call, function in zip(reversed(step.call_path), reversed(step.through), strict=True):
         asked = {name for name in function.parameters if name != "self" and re.search(rf"\b{name}\b", text)}
         of = of or _owner(function, text)
         if asked:
-            text = _substituted(way, function, asked, text) or _only(function, given)
+            text = _substituted(call, function, asked, text) or _only(function, given)
             given = Value(text=text)
         elif not (of or given.constant or text.isupper()):
             return None
         if not text:
             return None
-    return of or _owner(step.owner if not step.way else None, text), text
+    return of or _owner(step.owner if not step.call_path else None, text), text
 
 
 def _owner(function: Function | None, text: str) -> str:
@@ -188,9 +188,9 @@ def _owner(function: Function | None, text: str) -> str:
     return function.id.rpartition(".")[0] if function is not None and "self." in text else ""
 
 
-def _substituted(way: Call, function: Function, asked: set[str], text: str) -> str:
+def _substituted(call: Call, function: Function, asked: set[str], text: str) -> str:
     """A path with what a call gives in place of the function's parameters; empty where that is not known."""
-    given = {name: repr(each[1:-1]) if each[:1] in {"'", '"'} else each for name, each in way.given}
+    given = {name: repr(each[1:-1]) if each[:1] in {"'", '"'} else each for name, each in call.given}
     if asked & {*function.rebound} or text.endswith("...") or not asked <= given.keys():
         return ""
     if any(each.endswith("...") for each in given.values()):

@@ -75,7 +75,7 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
     if any(not guard.state and guard.form != "while" for guard in call.guards):
         return False
     if loop is None:  # a function that makes one step, and that a loop calls
-        return any(not step.loops for step in steps) and any(way.loops for _, way in graph.callers.get(function.id, ()))
+        return any(not step.loops for step in steps) and graph.is_called_in_a_loop(function)
     if any(step.loops[-1:] == (loop.order,) for step in steps):
         return True
     optimizer = any(

@@ -90,6 +90,10 @@ class CallGraph:
                 found.setdefault(function.id, []).extend(found.get(function.overrides, ()))
         return found
 
+    def is_called_in_a_loop(self, function: Function) -> bool:
+        """Whether a call of it is in a loop of its caller."""
+        return any(site.loops for _, site in self.callers.get(function.id, ()))
+
     @cached_property
     def _programs(self) -> dict[str, list[Program]]:
         return grouped((file, program) for program in self.code.programs for file in program.files)

@@ -38,11 +38,11 @@ def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) 
 
 def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Call, Reached | None] | None:
     """The first call that comes for certain where the function has ended, in the functions that call it."""
-    for caller, way in graph.callers.get(function.id, ()) if depth else ():
-        if not unconditional(way.guards, caller):
+    for caller, site in graph.callers.get(function.id, ()) if depth else ():
+        if not unconditional(site.guards, caller):
             continue
         for call in caller.calls:
-            if call.order <= way.order or not unconditional(call.guards, caller):
+            if call.order <= site.order or not unconditional(call.guards, caller):
                 continue
             reached = graph.leads_to_collective(call)
             if reached is not None or leads_to_backward(graph, call) is not None:

@@ -23,7 +23,7 @@ class Step:
     """What is done, as the facts about `owner` have it."""
     owner: Function
     """The function that it stands in."""
-    way: tuple[Call, ...]
+    call_path: tuple[Call, ...]
     """The calls that lead there from the function that was asked about, outermost first."""
     through: tuple[Function, ...] = ()
     """The functions that these calls call."""
@@ -31,12 +31,14 @@ class Step:
     @property
     def guards(self) -> tuple[Guard, ...]:
         """The tests around it, and around the calls that lead to it."""
-        return (*(guard for call in self.way for guard in call.guards), *self.item.guards)
+        return (*(guard for call in self.call_path for guard in call.guards), *self.item.guards)
 
     @property
     def left(self) -> tuple[Guard, ...]:
         """The tests under which a function that was called returned before it came there."""
-        inner = [(function, at.order) for function, at in zip(self.through, (*self.way, self.item)[1:], strict=True)]
+        inner = [
+            (function, at.order) for function, at in zip(self.through, (*self.call_path, self.item)[1:], strict=True)
+        ]
         return tuple(
             guard
             for function, order in inner
@@ -48,7 +50,7 @@ class Step:
     @property
     def first(self) -> Call | Change:
         """What stands in the function that was asked about: the step itself, or the call that leads to it."""
-        return self.way[0] if self.way else self.item
+        return self.call_path[0] if self.call_path else self.item
 
     @property
     def loops(self) -> tuple[int, ...]:
@@ -56,8 +58,8 @@ class Step:
         return self.first.loops if isinstance(self.first, Call) else ()
 
     def as_given(self, value: Value) -> Value:
-        """What the calls on the way give for a value of the step that is a parameter of its function; else the value itself."""
-        for call, function in zip(reversed(self.way), reversed(self.through), strict=True):
+        """What the calls give for a value of the step that is a parameter of its function; else the value itself."""
+        for call, function in zip(reversed(self.call_path), reversed(self.through), strict=True):
             given = next((text for name, text in call.given if name == value.text), "")
             if not given or value.text in function.rebound:
                 break
@@ -77,16 +79,16 @@ def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
 
 
 def _unfold(
-    graph: CallGraph, function: Function, way: tuple[Call, ...], through: tuple[Function, ...], found: list[Step]
+    graph: CallGraph, function: Function, call_path: tuple[Call, ...], through: tuple[Function, ...], found: list[Step]
 ) -> None:
     items: list[Call | Change] = [*function.calls, *function.changes]
     for item in sorted(items, key=lambda each: each.order):
         if len(found) >= MOST_STEPS:
             return
-        found.append(Step(item, function, way, through))
+        found.append(Step(item, function, call_path, through))
         if isinstance(item, Call) and is_unfolded(graph, found[-1]):
             inner = graph.functions[item.target]
-            _unfold(graph, inner, (*way, item), (*through, inner), found)
+            _unfold(graph, inner, (*call_path, item), (*through, inner), found)
 
 
 def is_unfolded(graph: CallGraph, step: Step) -> bool:
@@ -95,8 +97,8 @@ def is_unfolded(graph: CallGraph, step: Step) -> bool:
     return (
         isinstance(call, Call)
         and call.target in graph.functions
-        and len(step.way) < DEEPEST
-        and all(way.target != call.target for way in step.way)
+        and len(step.call_path) < DEEPEST
+        and all(other.target != call.target for other in step.call_path)
     )
 
 
