@@ -27,7 +27,7 @@ def read_log(text: str) -> NcclLog:
     rank: int | None = None
     network: str | None = None
     interfaces: list[str] = []
-    ways: list[str] = []
+    channels: list[str] = []
     warnings: list[str] = []
     for level, words in _lines(text):
         if level == "WARN":
@@ -41,15 +41,15 @@ def read_log(text: str) -> NcclLog:
         elif found := _NETWORK_PORTS.match(words):
             interfaces += _PORT.findall(found[1].partition("; OOB")[0])
         elif found := _CHANNEL.match(words):
-            ways.append(found[1])
-    over_network = [way for way in ways if way.startswith("NET/")]
+            channels.append(found[1])
+    over_network = [channel for channel in channels if channel.startswith("NET/")]
     return NcclLog(
         rank=rank,
         version=version[1] if version else None,
         network=network,
         interfaces=tuple(dict.fromkeys(interfaces)),
-        transports=tuple(sorted({way.partition("/")[0] for way in ways})),
-        gdr=all("/GDRDMA" in way for way in over_network) if over_network else None,
+        transports=tuple(sorted({channel.partition("/")[0] for channel in channels})),
+        gdr=all("/GDRDMA" in channel for channel in over_network) if over_network else None,
         warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],
     )
 

@@ -36,11 +36,11 @@ def combined(each: Sequence[Stacks], *, has_agent: bool, answered: bool) -> Stac
 
 def _others_moved(each: Sequence[Stacks], holder: Thread) -> bool:
     """Whether another thread than this one was at several lines: it cannot move without the GIL."""
-    ways: dict[int, set[tuple[Frame, ...]]] = {}
+    of_thread: dict[int, set[tuple[Frame, ...]]] = {}
     for thread in (thread for stacks in each for thread in stacks.threads):
         if thread.os_id is not None and thread.os_id != holder.os_id:
-            ways.setdefault(thread.os_id, set()).add(thread.frames)
-    return any(len(seen) > 1 for seen in ways.values())
+            of_thread.setdefault(thread.os_id, set()).add(thread.frames)
+    return any(len(seen) > 1 for seen in of_thread.values())
 
 
 def idle_once(each: Sequence[Stacks], threads: Sequence[Thread]) -> tuple[Thread, ...]:

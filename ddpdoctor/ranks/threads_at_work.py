@@ -36,14 +36,14 @@ def at_work(
     looks: Sequence[Sequence[Thread]], before: Mapping[int, Use], after: Mapping[int, Use], seconds: float
 ) -> bool:
     """Whether a thread was at several of its lines in these looks, or used a CPU or moved data in the `seconds` between."""
-    ways: dict[int, set[tuple[Frame, ...]]] = {}
+    stacks: dict[int, set[tuple[Frame, ...]]] = {}
     for threads in looks:
         for one in threads:
             if one.os_id is not None and _may_work(one):
-                ways.setdefault(one.os_id, set()).add(tuple(frame for frame in one.frames if is_users(frame.file)))
+                stacks.setdefault(one.os_id, set()).add(tuple(frame for frame in one.frames if is_users(frame.file)))
     return any(
         len(seen) > 1 or (number in before and number in after and _worked(before[number], after[number], seconds))
-        for number, seen in ways.items()
+        for number, seen in stacks.items()
     )
 
 

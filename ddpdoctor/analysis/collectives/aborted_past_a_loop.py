@@ -45,13 +45,13 @@ def derive(failures: Failures, timeline: Timeline, code: SourceCode) -> AbortedP
     Raises:
         SkipCheck: gloo ended no rank so, or what is known of the ranks does not tell.
     """
-    ways = {**_ways_of_the_others(timeline), **_ways_of_aborted(failures)}
-    sides = vote(ways).sides
-    if len(sides) != 2 or len(ways) < len(timeline.ranks) or not all(ways.values()):
+    paths = {**_paths_of_the_others(timeline), **_paths_of_aborted(failures)}
+    sides = vote(paths).sides
+    if len(sides) != 2 or len(paths) < len(timeline.ranks) or not all(paths.values()):
         raise SkipCheck("the ranks were not in two calls when gloo ended one of them")
     for ranks, others in (sides, sides[::-1]):
-        way, there = ways[ranks[0]], ways[others[0]]
-        found = compare(way, there, code, (ranks, others))
+        path, there = paths[ranks[0]], paths[others[0]]
+        found = compare(path, there, code, (ranks, others))
         if found.relation is Relation.PAST and found.loop is not None and found.frame is not None and not found.again:
             within = next(frame for frame in there if frame.function == found.frame.function)
             return AbortedPastALoop(
@@ -59,7 +59,7 @@ def derive(failures: Failures, timeline: Timeline, code: SourceCode) -> AbortedP
                 others=others,
                 loop=found.loop,
                 frame=within,
-                places={rank: way[-1] for rank, way in ways.items()},
+                places={rank: path[-1] for rank, path in paths.items()},
             )
     raise SkipCheck("the source does not show that the ranks had left a loop")
 
@@ -70,14 +70,14 @@ def in_its_call(failure: Failure) -> bool:
     return not files or (any(map(_CALLS_AND_WAITS.search, files)) and not any(map(_CALLS_AHEAD.search, files)))
 
 
-def _ways_of_aborted(failures: Failures) -> dict[int, tuple[Frame, ...]]:
+def _paths_of_aborted(failures: Failures) -> dict[int, tuple[Frame, ...]]:
     found = failures.mismatched
     if not found or not all(map(in_its_call, found)):
         raise SkipCheck("gloo ended no rank in a call whose line is known")
     return {one.rank: program_frames(one.exit.native_stack) for one in found if one.rank is not None}
 
 
-def _ways_of_the_others(timeline: Timeline) -> dict[int, tuple[Frame, ...]]:
+def _paths_of_the_others(timeline: Timeline) -> dict[int, tuple[Frame, ...]]:
     return {
         rank: issued.program
         for group in timeline.groups

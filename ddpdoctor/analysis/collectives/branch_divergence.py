@@ -1,4 +1,4 @@
-"""Calls that ranks made in one turn of their loops on two ways: two functions called at one line, or two branches of an `if`."""
+"""Calls of ranks in one turn of their loops on two call paths: two functions called at one line, or two branches of an `if`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FirstCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchDivergence:
-    """What ranks called on two ways."""
+    """What ranks called on two call paths."""
 
     calls: Mapping[int, FirstCall]
     """The first call of each rank that made one, by rank."""
@@ -34,27 +34,27 @@ class BranchDivergence:
 
 
 def by_functions(
-    ways: Mapping[int, tuple[Frame, ...]], stacks: Mapping[int, Stacks], code: SourceCode
+    paths: Mapping[int, tuple[Frame, ...]], stacks: Mapping[int, Stacks], code: SourceCode
 ) -> BranchDivergence | None:
     """Ranks in two functions that one line calls; None where what they called there first is not known for certain.
 
     Nothing else in front of that call may communicate, and it is of the default group.
     """
-    depth = _divergence(list(ways.values()))
+    depth = _divergence(list(paths.values()))
     if depth is None:
         return None
-    calls = {rank: _first(way[depth], stacks[rank], code) for rank, way in ways.items()}
+    calls = {rank: _first(path[depth], stacks[rank], code) for rank, path in paths.items()}
     known = {rank: call for rank, call in calls.items() if call is not None}
     return BranchDivergence(calls=known) if len(known) == len(calls) else None
 
 
-def by_branches(way: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) -> BranchDivergence | None:
+def by_branches(path: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) -> BranchDivergence | None:
     """Ranks that are behind `if`s whose tests tell which of them took which branch, with different calls in the branches.
 
-    `way` is that of all these ranks; only the function in which they stand is looked at. Two such `if`s together may have one
+    `path` is the call path of all these ranks; only its innermost function is examined. Two such `if`s together may have one
     sequence of calls for every rank. None where an `if` with a call has another test, or a call may be of another group.
     """
-    place = code.at(way[-1].file, way[-1].line) if way else None
+    place = code.at(path[-1].file, path[-1].line) if path else None
     if place is None or not place.branches:
         return None
     made: dict[int, list[tuple[EarlierCall, Condition | None]]] = {
@@ -77,11 +77,11 @@ def by_branches(way: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode) 
     differing = {rank: calls[at] for rank, calls in inorder.items() if len(calls) > at}
     return BranchDivergence(
         calls={
-            rank: FirstCall(op=call.op, place=Frame(file=way[-1].file, line=call.line, function=way[-1].function))
+            rank: FirstCall(op=call.op, place=Frame(file=path[-1].file, line=call.line, function=path[-1].function))
             for rank, (call, _) in differing.items()
         },
         conditions={rank: condition for rank, (_, condition) in differing.items() if condition is not None},
-        frame=way[-1],
+        frame=path[-1],
     )
 
 
@@ -89,12 +89,12 @@ def _op(calls: Sequence[tuple[EarlierCall, Condition | None]], at: int) -> str |
     return calls[at][0].op if at < len(calls) else None
 
 
-def _divergence(ways: Sequence[tuple[Frame, ...]]) -> int | None:
-    """The depth at which all these ways are in functions that one line calls, of which there are two, and stand there."""
-    depth = min(map(len, ways)) - 1
-    if depth < 1 or any(len(way) != depth + 1 for way in ways) or len({way[:depth] for way in ways}) != 1:
+def _divergence(paths: Sequence[tuple[Frame, ...]]) -> int | None:
+    """The depth at which all these call paths are in functions that one line calls, of which there are two, and stand there."""
+    depth = min(map(len, paths)) - 1
+    if depth < 1 or any(len(path) != depth + 1 for path in paths) or len({path[:depth] for path in paths}) != 1:
         return None
-    return depth if len({(way[depth].file, way[depth].function) for way in ways}) == 2 else None
+    return depth if len({(path[depth].file, path[depth].function) for path in paths}) == 2 else None
 
 
 def _first(frame: Frame, stacks: Stacks, code: SourceCode) -> FirstCall | None:

@@ -19,7 +19,7 @@ from ddpdoctor.evidence.source import SourceCode
 
 
 def by_a_call_of_some(
-    by_rank: Mapping[int, RankActivity], ways: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
+    by_rank: Mapping[int, RankActivity], paths: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
 ) -> StackDesync | None:
     """The ranks that make the only such call, or those that do not where these are fewer, and the others.
 
@@ -31,7 +31,7 @@ def by_a_call_of_some(
         return None
     made = asked[0].made_by(sorted(by_rank))
     others = tuple(rank for rank in sorted(by_rank) if rank not in made)
-    if not made or not {ways.get(rank) for rank in made}.isdisjoint(ways.get(rank) for rank in others):
+    if not made or not {paths.get(rank) for rank in made}.isdisjoint(paths.get(rank) for rank in others):
         return None
     left_out = len(others) < len(made) or others == (exempted_rank(asked[0].condition),)
     minority, majority = (others, made) if left_out else (made, others)

@@ -63,15 +63,15 @@ def derive(
 
 
 def _parted(by_rank: Mapping[int, RankActivity], ended: Mapping[int, Failure], code: SourceCode) -> StackDesync:
-    ways = {
+    paths = {
         rank: program_frames(failure.error.stack if failure.error is not None else ())
         for rank, failure in ended.items()
     }
-    votes = vote({rank: (one.operation, ways[rank]) for rank, one in by_rank.items()})
+    votes = vote({rank: (one.operation, paths[rank]) for rank, one in by_rank.items()})
     if len(votes.sides) != 2:
         raise SkipCheck("the ranks waited in one place, or in more than two")
     fewer, more = votes.sides[1], votes.sides[0]
-    minority, majority, comparison = seen_from_minority(fewer, more, ways, code, tied=votes.tied)
+    minority, majority, comparison = seen_from_minority(fewer, more, paths, code, tied=votes.tied)
     others = by_rank[majority[0]].operation
     if not comparison.decides or not (others == BACKWARD or MEETS_ALL.search(others)):
         raise SkipCheck("the ranks waited in different collectives, and the source does not show how they diverged")

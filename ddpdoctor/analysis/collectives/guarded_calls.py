@@ -54,12 +54,12 @@ def derive(
     found = [next(_guarded(deadlock, groups, code), None) for deadlock in deadlocks.found]
     if not found and graph is not None and graph.reason is Reason.CYCLE and calls is not None and stacks is not None:
         transfers = {entry.rank: one for entry in calls for one in entry.value.calls[-1:] if _is_open_transfer(one)}
-        ways = {
+        paths = {
             entry.rank: only_users(program_frames(entry.value.main.frames if entry.value.main else ()))
             for entry in stacks
         }
         found = [
-            next((one for group in timeline.groups for one in _beside_transfers(group, transfers, ways, code)), None)
+            next((one for group in timeline.groups for one in _beside_transfers(group, transfers, paths, code)), None)
         ]
     return GuardedCalls(tuple(one for one in found if one is not None))
 
@@ -71,7 +71,7 @@ def _is_open_transfer(call: CollectiveCall) -> bool:
 def _beside_transfers(
     group: GroupTimeline,
     transfers: Mapping[int, CollectiveCall],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     code: SourceCode,
 ) -> Iterator[GuardedCall]:
     """The call of a group whose other members all wait in sends or receives, some with those that made the call."""
@@ -87,7 +87,7 @@ def _beside_transfers(
         passed = [
             _past_the_condition(
                 issued.stack,
-                ways.get(rank, ()),
+                paths.get(rank, ()),
                 code,
                 (callers, (rank,)),
                 came_later=issued.created_ns < (transfers[rank].began_ns or 0),

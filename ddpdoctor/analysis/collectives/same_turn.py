@@ -12,16 +12,16 @@ from ddpdoctor.evidence.stacks import Stacks
 def in_one_turn(one: Stacks, other: Stacks, code: SourceCode | None) -> bool:
     """Whether a name counts each loop that both ranks are in, and has one value on both.
 
-    Both came by the same lines to the function in which they are at two lines, or from which they went two ways. False where
+    Both came by the same lines to the function in which they are at two lines, or from which their call paths differ. False where
     the source of one of these lines is not known.
     """
-    ways = [program_frames(stacks.main.frames) if stacks.main is not None else () for stacks in (one, other)]
-    if not all(ways) or code is None:
+    paths = [program_frames(stacks.main.frames) if stacks.main is not None else () for stacks in (one, other)]
+    if not all(paths) or code is None:
         return False
     started = all(_by_multiprocessing(stacks) for stacks in (one, other))  # the text of its command has no loop
     turns = [{(turn.frame, turn.loop): turn.turn for turn in stacks.turns} for stacks in (one, other)]
     users = 0
-    for here, there in _shared(*ways):
+    for here, there in _shared(*paths):
         if here == there and here.file == "<string>" and started:
             users += is_users(here.file)
             continue

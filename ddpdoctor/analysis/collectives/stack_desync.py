@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.branch_divergence import FirstCall, by_branches, by_functions
-from ddpdoctor.analysis.collectives.calls_of_all import calls_of_all, where_ways_part
+from ddpdoctor.analysis.collectives.calls_of_all import calls_of_all, shared_depth
 from ddpdoctor.analysis.collectives.calls_of_some import by_a_call_of_some
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, seen_from_minority
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
@@ -63,19 +63,19 @@ def derive(
         raise SkipCheck(
             "a rank waits for an asynchronous call, a send or a receive, and its stack does not tell for whom"
         )
-    ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
+    paths = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     of_rank = {activity.rank: activity for activity in activities.each}
     by_stack = by_rank(stacks)
-    found = _diverged(of_rank, ways, by_stack, code) if code is not None else None
+    found = _diverged(of_rank, paths, by_stack, code) if code is not None else None
     if found is not None:
         return found
     if not all(activity.kind is Activity.COLLECTIVE for activity in activities.each):
         raise SkipCheck("some rank waits for its device, and the source does not show behind which call")
-    by_source = by_a_call_of_some(of_rank, ways, code)
+    by_source = by_a_call_of_some(of_rank, paths, code)
     try:
-        found = _by_their_places(of_rank, ways, by_stack, code, turns, roots)
+        found = _by_their_places(of_rank, paths, by_stack, code, turns, roots)
     except SkipCheck:
-        found = by_source or _in_calls_of_all(of_rank, ways, by_stack, code)
+        found = by_source or _in_calls_of_all(of_rank, paths, by_stack, code)
         if found is None:
             raise
     return found if by_source is None or _tells_more(found, by_source) else by_source
@@ -93,45 +93,45 @@ def _tells_more(found: StackDesync, by_source: StackDesync) -> bool:
 
 def _by_their_places(
     by_rank: Mapping[int, RankActivity],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     by_stack: Mapping[int, Stacks],
     code: SourceCode | None,
     turns: PerRank[LoopTurn] | None,
     roots: PerRank[GivenRoot] | None,
 ) -> StackDesync:
     """The two sides by what the source shows of the lines at which they wait."""
-    sides = sides_of(by_rank, ways, code)
+    sides = sides_of(by_rank, paths, code)
     if len(sides) > 2:
-        sides = one_side_and_all_others(sides, by_rank, ways, code) or sides
+        sides = one_side_and_all_others(sides, by_rank, paths, code) or sides
     if len(sides) != 2:
         raise SkipCheck("the ranks wait in one place, or in more than two")
-    requested = _by_request(sides, by_rank, ways, code)
+    requested = _by_request(sides, by_rank, paths, code)
     if requested is not None:
         return requested
     votes = vote_of(sides)
     fewer, more = votes.sides[1], votes.sides[0]
     together = all(in_one_turn(by_stack[one], by_stack[other], code) for one in fewer for other in more)
     minority, majority, comparison = seen_from_minority(
-        fewer, more, ways, code, tied=votes.tied, further=() if together else None
+        fewer, more, paths, code, tied=votes.tied, further=() if together else None
     )
     if together:
-        comparison = _with_the_loop_inside(comparison, ways[minority[0]], ways[majority[0]], code)
+        comparison = _with_the_loop_inside(comparison, paths[minority[0]], paths[majority[0]], code)
     cause = cause_of(comparison, by_rank[minority[0]].operation, by_rank[majority[0]].operation)
     _refuse_that_moved_on(comparison, minority, majority, by_rank, roots)
     if cause is Cause.LEFT and votes.tied and comparison.again:
         # the other may have left that call out, and be in its next turn
         cause, minority, majority = Cause.EXTRA, majority, minority
-    _refuse_without_a_reason(cause, comparison, minority[0], majority[0], by_rank, ways, code)
+    _refuse_without_a_reason(cause, comparison, minority[0], majority[0], by_rank, paths, code)
     last = {entry.rank: entry.value for entry in turns or () if comparison.loop is not None}
     counted = cause is Cause.LEFT and not comparison.again and {*last} >= {*minority, *majority}
-    within = _within(comparison, [frame for rank in majority for frame in ways.get(rank, ())], code)
+    within = _within(comparison, [frame for rank in majority for frame in paths.get(rank, ())], code)
     return StackDesync(
         cause=cause,
         minority=tuple(by_rank[rank] for rank in minority),
         majority=tuple(by_rank[rank] for rank in majority),
         tied=votes.tied and cause is not Cause.LEFT and not (comparison.decides or comparison.is_exempted),
         comparison=comparison,
-        skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in ways.get(side[0], ())], code)),
+        skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in paths.get(side[0], ())], code)),
         turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
         passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
     )
@@ -159,7 +159,7 @@ def _refuse_without_a_reason(
     mine: int,
     theirs: int,
     by_rank: Mapping[int, RankActivity],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     code: SourceCode | None,
 ) -> None:
     """Raises SkipCheck where the source does not show how these ranks, one of each side, came to different collectives."""
@@ -167,7 +167,7 @@ def _refuse_without_a_reason(
     if cause is Cause.MISMATCH:
         if not _in_two_branches(comparison, by_rank[mine], by_rank[theirs]):
             raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
-        if _may_have_groups([frame for rank in (mine, theirs) for frame in ways.get(rank, ())], code):
+        if _may_have_groups([frame for rank in (mine, theirs) for frame in paths.get(rank, ())], code):
             raise SkipCheck("the ranks wait in different collectives, which may be of groups of their own")
     elif comparison.condition is not None and not _decides(comparison.condition, under):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they diverged")
@@ -175,17 +175,19 @@ def _refuse_without_a_reason(
 
 def _in_calls_of_all(
     by_rank: Mapping[int, RankActivity],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     stacks: Mapping[int, Stacks],
     code: SourceCode | None,
 ) -> StackDesync | None:
-    """The two sides by their calls alone, where no rank comes out of them before all: each at the line where its way parts."""
-    calls = calls_of_all({rank: one.operation for rank, one in by_rank.items()}, ways, stacks, code)
+    """The two sides by calls that no rank leaves before all have come: each at the line where its call path diverges."""
+    calls = calls_of_all({rank: one.operation for rank, one in by_rank.items()}, paths, stacks, code)
     votes = vote(calls) if calls is not None else None
     if votes is None or len(votes.sides) != 2:
         return None
-    depth = where_ways_part(ways)
-    diverged = {rank: replace(one, place=ways[rank][min(depth, len(ways[rank]) - 1)]) for rank, one in by_rank.items()}
+    depth = shared_depth(paths)
+    diverged = {
+        rank: replace(one, place=paths[rank][min(depth, len(paths[rank]) - 1)]) for rank, one in by_rank.items()
+    }
     return StackDesync(
         cause=Cause.MISMATCH,
         minority=tuple(diverged[rank] for rank in votes.sides[1]),
@@ -198,11 +200,11 @@ def _in_calls_of_all(
 def _by_request(
     sides: Sequence[Sequence[int]],
     by_rank: Mapping[int, RankActivity],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     code: SourceCode | None,
 ) -> StackDesync | None:
     """Of ranks in two calls of a framework, below one line of the user's: those that a test of the rank let ask for theirs."""
-    if len({only_users(ways.get(rank, ())) for rank in by_rank}) != 1:
+    if len({only_users(paths.get(rank, ())) for rank in by_rank}) != 1:
         return None
     for asked in rank_requests(code, "call"):
         made_by = asked.made_by(sorted(by_rank))
@@ -220,16 +222,16 @@ def _by_request(
 
 def _diverged(
     by_rank: Mapping[int, RankActivity],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     stacks: Mapping[int, Stacks],
     code: SourceCode,
 ) -> StackDesync | None:
-    """The two sides by what ranks called in one turn of all loops, on two ways to where they wait now."""
+    """The two sides by what ranks called in one turn of all loops, on two call paths."""
     first, *others = stacks.values()
-    if {*by_rank} != {*ways} or not others or not all(in_one_turn(first, other, code) for other in others):
+    if {*by_rank} != {*paths} or not others or not all(in_one_turn(first, other, code) for other in others):
         return None
-    alike = len({*ways.values()}) == 1
-    found = by_branches(ways[min(ways)], sorted(ways), code) if alike else by_functions(ways, stacks, code)
+    alike = len({*paths.values()}) == 1
+    found = by_branches(paths[min(paths)], sorted(paths), code) if alike else by_functions(paths, stacks, code)
     votes = vote({rank: found.calls[rank].op if rank in found.calls else "" for rank in by_rank}) if found else None
     if found is None or votes is None or len(votes.sides) != 2 or not all(map(_meets_all, found.calls.values())):
         return None

@@ -11,12 +11,12 @@ from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import SourceCode
 
-# ranks that stand so have come to one point of the program by different ways
+# ranks that stand so have come to one point of the program by different call paths
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 
 
 def sides_of(
-    activities: Mapping[int, RankActivity], ways: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
+    activities: Mapping[int, RankActivity], paths: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
 ) -> list[list[int]]:
     """The ranks by place, in the order of the first of each."""
     sides: list[list[int]] = []
@@ -25,7 +25,7 @@ def sides_of(
             if _together(
                 activities[rank],
                 activities[side[0]],
-                compare(ways.get(rank, ()), ways.get(side[0], ()), code, further=None),
+                compare(paths.get(rank, ()), paths.get(side[0], ()), code, further=None),
             ):
                 side.append(rank)
                 break
@@ -37,7 +37,7 @@ def sides_of(
 def one_side_and_all_others(
     sides: Sequence[Sequence[int]],
     activities: Mapping[int, RankActivity],
-    ways: Mapping[int, tuple[Frame, ...]],
+    paths: Mapping[int, tuple[Frame, ...]],
     code: SourceCode | None,
 ) -> list[list[int]] | None:
     """Of several sides the one under a test that selects exactly its ranks, beside all others, of which none is under it.
@@ -50,7 +50,7 @@ def one_side_and_all_others(
         others = [rank for rank in everyone if rank not in side]
         if activities[side[0]].operation in {activities[other].operation for other in others}:
             continue
-        found = [compare(ways.get(side[0], ()), ways.get(other, ()), code) for other in others]
+        found = [compare(paths.get(side[0], ()), paths.get(other, ()), code) for other in others]
         tests = {one.condition if one.decides else None for one in found}
         if all(test is not None and ranks_under(test, everyone) == (*side,) for test in tests):
             return [list(side), others]

@@ -63,9 +63,9 @@ def derive(
     waits = all(one.kind in _WAITS and one.stands_still for one in activities.each)
     if not waits or not _is_one_call({one.operation for one in activities.each}):
         raise SkipCheck("not all ranks that still run wait in one collective, or for the others to join")
-    ways = [program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks or ()]
+    paths = [program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks or ()]
     tests_nothing = any(one.operation == BACKWARD or one.kind is Activity.RENDEZVOUS for one in activities.each)
-    test = shared_rank_test(ways, code) if not tests_nothing else None
+    test = shared_rank_test(paths, code) if not tests_nothing else None
     who = callers(test, living, ended, [*living, *ended])
     readable = test is not None and selects_ranks(test[0].test)
     told = who.agrees or (not readable and who.few and len(living) < len(ended))

@@ -66,8 +66,8 @@ def counts_up(stacks: Stacks | None, code: SourceCode | None) -> bool:
 
 def advanced(stacks: Stacks | None, code: SourceCode | None) -> bool:
     """Whether two snapshots show the rank at two lines of one function of the user's that no loop leads back to."""
-    ways = [way[::-1] for way in stacks.seen] if stacks is not None else []
-    return code is not None and any(_left_behind(one, other, code) for one, other in pairwise(ways))
+    paths = [path[::-1] for path in stacks.seen] if stacks is not None else []
+    return code is not None and any(_left_behind(one, other, code) for one, other in pairwise(paths))
 
 
 def _left_behind(one: Sequence[Frame], other: Sequence[Frame], code: SourceCode) -> bool:
@@ -76,7 +76,7 @@ def _left_behind(one: Sequence[Frame], other: Sequence[Frame], code: SourceCode)
     if depth is None or (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
         return False
     above = [code.at(frame.file, frame.line) for frame in one[:depth]]
-    here, there = (code.at(way[depth].file, way[depth].line) for way in (one, other))
+    here, there = (code.at(path[depth].file, path[depth].line) for path in (one, other))
     if here is None or there is None or any(place is None or place.loops for place in above):
         return False
     return set(here.loops).isdisjoint(there.loops)

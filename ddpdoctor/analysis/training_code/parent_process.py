@@ -15,8 +15,12 @@ def before_the_ranks(
     """Whether the ranks are started behind a line: in its function, or in all that call this one."""
     if any(_starts_ranks(call) and call.order > order for call in function.calls):
         return True
-    ways = [(caller, way) for caller, way in callers.get(function.id, ()) if caller.id != function.id]
-    return bool(ways) and calls > 0 and all(before_the_ranks(callers, each, way.order, calls - 1) for each, way in ways)
+    sites = [(caller, site) for caller, site in callers.get(function.id, ()) if caller.id != function.id]
+    return (
+        bool(sites)
+        and calls > 0
+        and all(before_the_ranks(callers, each, site.order, calls - 1) for each, site in sites)
+    )
 
 
 def _starts_ranks(call: Call) -> bool:
