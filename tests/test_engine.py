@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -201,3 +203,17 @@ def test_only_rules_about_a_kind_are_asked_about_a_part(monkeypatch: pytest.Monk
     monkeypatch.setattr(engine, "all_checks", lambda: checks)
     asked = [each.rule.code for each in engine.outcomes_about(Pulse, two_ranks(60))]
     assert asked == ["DDP102"]
+
+
+def test_rules_that_are_not_asked_for_are_not_imported() -> None:
+    """`watch` asks a few rules about a healthy job, in a process of its own beside the ranks: it takes what an import takes."""
+    program = (
+        "import sys\nfrom ddpdoctor.engine import all_checks\n"
+        "print(*(check.rule.code for check in all_checks('DDP601', 'DDP52')))\n"
+        "print(len([name for name in sys.modules if name.startswith('ddpdoctor.checks.')]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    codes, imported = ran.stdout.splitlines()
+    asked = [rule.code for rule in engine.all_rules() if rule.code == "DDP601" or rule.code.startswith("DDP52")]
+    assert codes.split() == asked
+    assert int(imported) == len(asked)

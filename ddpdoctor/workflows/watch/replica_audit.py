@@ -161,8 +161,8 @@ class ReplicaAudit:
     def judge(self) -> Evidence | None:
         """What the ranks have kept, if a rule about replicas finds more than information in it now; else None."""
         evidence = Evidence(ranks=self.facts(), about_job=True)
-        found = [one.severity for one in diagnose(evidence).findings if one.code.startswith(FAMILY)]
-        self.diverged = any(severity is not Severity.INFO for severity in found)
+        found = diagnose(evidence, select=(FAMILY,)).findings
+        self.diverged = any(finding.severity is not Severity.INFO for finding in found)
         return_freed_memory()  # the ranks' traces
         return evidence if self.diverged else None
 
