@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class FollowedRank:
     def step(self, optimizer: Optimizer, batch: Tensor) -> None:
         """One step of training as a job makes it."""
         optimizer.zero_grad()
-        self.steps.outer_forward(self.model, [batch])
+        steps = self.steps
+        _unless(steps.counts_forward, steps.outer_forward)(self.model, [batch])
         loss = self.model(batch).square().mean()
         closely = self.steps.looks_closely
         if closely:
@@ -59,11 +61,21 @@ class FollowedRank:
         loss.backward()
         if closely:
             self.steps.backward_over(loss)
-        self.steps.before_step(optimizer, (), {})
+        _unless(steps.counts_before_step, steps.before_step)(optimizer, (), {})
         optimizer.step()
-        self.steps.after_step(optimizer, (), {})
+        _unless(steps.counts_after_step, steps.after_step)(optimizer, (), {})
 
     def written(self, kind: type[TraceRecord]) -> list[Any]:
         """Its records of one kind; it writes none after this."""
         self.trace.close()
         return [one for one in read_trace(Path(self.rank.path(segment_name(0)))) if isinstance(one, kind)]
+
+
+def _unless(counts: Callable[..., bool], observer: Callable[..., None]) -> Callable[..., None]:
+    """As `TraceWriter.counting`."""
+
+    def counted(*args: Any) -> None:
+        if not counts(*args):
+            observer(*args)
+
+    return counted

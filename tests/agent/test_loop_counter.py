@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent.inside.call_stacks import Stacks
 from ddpdoctor.agent.inside.loop_counter import Turns
 
 WITHIN_A_FUNCTION = [0, 1, 2] if sys.version_info >= (3, 13) else [None] * 3
@@ -24,24 +26,32 @@ SCRIPTS = {
 }
 
 
+def forwards(is_users: Callable[[str], bool]) -> tuple[list[int | None], Callable[[], None]]:
+    """A list, and a function that appends to it the turn at which it is called."""
+    turns, stacks, seen = Turns(is_users), Stacks(), []
+
+    def forward() -> None:
+        caller = sys._getframe(1)
+        seen.append(turns.now(stacks.of(caller), caller))
+
+    return seen, forward
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_loops_own_count_is_read(script: str, tmp_path: Path) -> None:
     source, expected = SCRIPTS[script]
     program = tmp_path / "train.py"
     program.write_text(source)
-    turns, seen = Turns(lambda file: file == str(program)), []
+    seen, forward = forwards(lambda file: file == str(program))
 
-    runpy.run_path(str(program), {"forward": lambda: seen.append(turns.now(sys._getframe(1)))})
+    runpy.run_path(str(program), {"forward": forward})
 
     assert seen == expected
 
 
 def test_a_script_that_cannot_be_read_has_no_count() -> None:
-    turns, seen = Turns(lambda _: True), []
+    seen, forward = forwards(lambda _: True)
 
-    exec(
-        compile("for step in range(2):\n    forward()", "/nowhere/train.py", "exec"),
-        {"forward": lambda: seen.append(turns.now(sys._getframe(1)))},
-    )
+    exec(compile("for step in range(2):\n    forward()", "/nowhere/train.py", "exec"), {"forward": forward})
 
     assert seen == [None, None]

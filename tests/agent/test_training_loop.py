@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ddpdoctor.agent.inside.call_ring import CallRing
-from ddpdoctor.agent.inside.training_loop import Draw, TrainingLoop
+from ddpdoctor.agent.inside.training_loop import TrainingLoop
 from tests.agent.followed_rank import FollowedRank
 
 LOADER = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)
@@ -50,10 +50,11 @@ class Iterator:
 
     def __init__(self, loop: TrainingLoop) -> None:
         self.loop, self.drawn = loop, 0
+        self.begun = loop.begins(self, data_set=1)
 
     def draw(self) -> None:
         self.drawn += 1
-        self.loop.drew(self, Draw(1, 0, 0, 0, self.drawn, 3))
+        self.loop.drew(self.begun, 0, 0, self.drawn)
 
 
 def test_the_loop_is_in_the_main_thread_until_another_makes_a_forward() -> None:

@@ -8,10 +8,12 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable
-from types import CodeType, FrameType
+from itertools import islice
+from types import CodeType
 from typing import Any, TypeVar
 
 from .call_ring import CallRing
+from .call_stacks import Stack, Stacks
 from .rank_process import Rank
 from .schema.call_texts import Group, HandledError, Joining, Members, Op, Place, ReduceOp, TensorSpec, Text, Wrapped
 from .schema.error import Error
@@ -20,7 +22,6 @@ from .whose_code import is_programs, is_users
 
 MOST_HANDLED = 64  # lines that raised an error that was being handled while a collective was called
 MOST_WRAPPED = 64  # models
-MOST_CODES = 1 << 14  # functions that are remembered
 MOST_CHARACTERS = 2000
 MOST_LINES = (
     24  # of one stack: enough to meet a peer's stack in the loop that both are in, below a framework's trainer, too
@@ -38,6 +39,7 @@ class CallLog:
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
+        self.stacks = Stacks()
         self.ring = CallRing(
             rank.path("ring"),
             rank=-1 if rank.number is None else rank.number,
@@ -50,10 +52,7 @@ class CallLog:
         self._reduce_ops: dict[str, int] = {}
         self._tensors: dict[tuple[Any, Any], int] = {}
         self._members: dict[tuple[int, ...], int] = {}
-        self._stacks: dict[tuple[int, ...], int] = {}
         self._places: dict[tuple[SourceLine, ...], int] = {}
-        # by its id, which costs less than its hash: code that has been met, which stays alive, and whether its lines are wanted
-        self._codes: dict[int, tuple[CodeType, bool]] = {}
         self._handled: set[tuple[type, CodeType, int]] = set()
         self._wrapped = 0
 
@@ -89,33 +88,19 @@ class CallLog:
         They start `depth` frames above the caller. In a thread other than the main one, the line of `threading` that began it
         comes last.
         """
-        frames = self._frames(sys._getframe(depth + 1))  # noqa: SLF001
-        if not frames:
-            return 0
-        stack = tuple([number for frame in frames for number in (id(frame.f_code), frame.f_lasti)])
-        number = self._stacks.get(stack)
-        if number is None:
-            place = tuple(_source_line(frame.f_code, frame.f_lineno) for frame in frames)
-            number = self._places.get(place) or self._add(self._places, place, Place(place))
-            self._stacks[stack] = number
-        return number
+        return self.place_of(self.stacks.of(sys._getframe(depth + 1)))  # noqa: SLF001
 
-    def _frames(self, frame: FrameType | None) -> list[FrameType]:
-        """The innermost frames from `frame` on whose code is neither torch's nor of the standard library."""
-        known = self._codes
-        if len(known) > MOST_CODES:  # a job that makes code anew at every step: ids of code that is gone come again
-            known.clear()
-            self._stacks.clear()
-        frames: list[FrameType] = []
-        while frame is not None and len(frames) < MOST_LINES:
-            code = frame.f_code
-            met = known.get(id(code))
-            if met is None:
-                met = known[id(code)] = code, is_programs(code.co_filename)
-            if met[1] or (frames and frame.f_back is None and code.co_name == "_bootstrap"):
-                frames.append(frame)
-            frame = frame.f_back
-        return frames
+    def place_of(self, stack: Stack) -> int:
+        """The same of a stack."""
+        if stack.place is None:
+            own = (one for one in stack.lines if is_programs(one[0].co_filename))
+            lines = [_source_line(code, line) for code, line in islice(own, MOST_LINES)]
+            outermost, line = stack.lines[-1]
+            if 0 < len(lines) < MOST_LINES and outermost.co_name == "_bootstrap":
+                lines.append(_source_line(outermost, line))
+            place = tuple(lines)
+            stack.place = (self._places.get(place) or self._add(self._places, place, Place(place))) if place else 0
+        return stack.place
 
     def handling(self, group: str, seq: int, error: BaseException) -> None:
         """Write down an error that is being handled while call `seq` of `group` is made, once for each line that raised."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from struct import Struct
 
 from .schema import call_ring as layout
 
@@ -26,7 +27,9 @@ class CallRing:
         self._local_rank = (
             int(local_rank) if local_rank.isdecimal() and len(local_rank) < layout.MOST_DIGITS else layout.NO_RANK
         )
-        self.written = self.forwards = self.steps = self.returned = 0
+        self.written = self.steps = self.returned = 0
+        self.forwards = 0
+        """Training forwards of wrapped models; the file has the number from the next record or step on."""
         self.identify(rank, world_size)
         self._count(time.time_ns())
         layout.PREAMBLE.pack_into(self._map, 0, layout.MAGIC, layout.VERSION)  # last: from here on the file is valid
@@ -41,11 +44,6 @@ class CallRing:
         self.steps += 1
         self._count(time.time_ns())
 
-    def count_forward(self) -> None:
-        """Count a training forward of a wrapped model."""
-        self.forwards += 1
-        self._count(time.time_ns())
-
     def begin_collective(
         self,
         op: int,
@@ -58,28 +56,20 @@ class CallRing:
         tensor: int = 0,
     ) -> int:
         """Record that a collective begins; returns what `end` takes."""
-        index, now = self._next(), time.time_ns()
-        layout.COLLECTIVE_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.COLLECTIVE, now, 0, seq, root, op, group, place, reduce_op, tensor
-        )
-        self._count(now)
-        return index
+        now = time.time_ns()
+        fields = now, 0, seq, root, op, group, place, reduce_op, tensor
+        return self._add(layout.COLLECTIVE_LAYOUT, layout.COLLECTIVE, now, fields)
 
     def begin_point_to_point(self, op: int, group: int, place: int, *, peer: int, tag: int, number: int) -> int:
         """Record that a send or receive begins; returns what `end` takes."""
-        index, now = self._next(), time.time_ns()
-        layout.POINT_TO_POINT_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.POINT_TO_POINT, now, 0, tag, number, peer, op, group, place
-        )
-        self._count(now)
-        return index
+        now = time.time_ns()
+        fields = now, 0, tag, number, peer, op, group, place
+        return self._add(layout.POINT_TO_POINT_LAYOUT, layout.POINT_TO_POINT, now, fields)
 
     def begin_new_group(self, members: int, place: int) -> int:
         """Record that a call of `new_group` begins; returns what `end` takes."""
-        index, now = self._next(), time.time_ns()
-        layout.NEW_GROUP_LAYOUT.pack_into(self._map, _offset(index), index, layout.NEW_GROUP, now, 0, members, place)
-        self._count(now)
-        return index
+        now = time.time_ns()
+        return self._add(layout.NEW_GROUP_LAYOUT, layout.NEW_GROUP, now, (now, 0, members, place))
 
     def end(self, index: int) -> None:
         """Record that the call with this number has returned, with or without an exception."""
@@ -110,38 +100,27 @@ class CallRing:
         of: int | None = None,
     ) -> None:
         """Record a batch that was asked for at `asked_ns` and handed out at `drawn_ns`."""
-        index = self._next()
         counted = layout.NO_COUNT if in_pass is None else in_pass
         length = layout.NO_COUNT if of is None else of
-        layout.BATCH_LAYOUT.pack_into(
-            self._map,
-            _offset(index),
-            index,
-            layout.BATCH,
-            asked_ns,
-            drawn_ns,
-            seq,
-            iteration,
-            data_set,
-            counted,
-            length,
-        )
-        self._count(time.time_ns())
+        fields = asked_ns, drawn_ns, seq, iteration, data_set, counted, length
+        self._add(layout.BATCH_LAYOUT, layout.BATCH, time.time_ns(), fields)
 
     def forward(self, place: int, *, seq: int, number: int, turn: int | None, reduces: bool | None = None) -> None:
         """Record that a training forward of a wrapped model begins."""
-        index, now = self._next(), time.time_ns()
+        now = time.time_ns()
         counted = layout.NO_COUNT if turn is None else turn
         reduced = layout.NO_COUNT if reduces is None else int(reduces)
-        layout.FORWARD_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.FORWARD, now, seq, number, counted, place, self.steps, reduced
-        )
-        self._count(now)
+        self._add(layout.FORWARD_LAYOUT, layout.FORWARD, now, (now, seq, number, counted, place, self.steps, reduced))
 
-    def _next(self) -> int:
-        """The number of the next record, taken at once: other threads write, too."""
+    def _add(self, record: Struct, kind: int, now: int, fields: tuple[int, ...]) -> int:
+        """Write the next record, and the counters; returns its number."""
         index = self.written
-        self.written = index + 1
+        self.written = index + 1  # taken at once: other threads write, too
+        offset = layout.HEADER_BYTES + index % layout.RING * layout.RECORD_BYTES
+        record.pack_into(self._map, offset, index, kind, *fields)
+        layout.COUNTERS.pack_into(
+            self._map, layout.COUNTERS_OFFSET, self.written, self.forwards, self.steps, now, self.returned
+        )
         return index
 
     def _count(self, now: int) -> None:

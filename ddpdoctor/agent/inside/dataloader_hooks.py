@@ -121,8 +121,9 @@ class Batches:
         self._digest = data_digest
         self._shares.install(self._trace)
         observe = self._trace.observing
-        started, drew = observe(self._started), observe(self._drew)
-        received, finished = observe(self._received), observe(self._finished)
+        started, finished = observe(self._started), observe(self._finished)
+        drew = self._trace.counting(self._draws, observe(self._drew))
+        received = self._trace.counting(self._receives, observe(self._received))
         iterate: Any = DataLoader.__iter__
         receive: Any = _BaseDataLoaderIter.__next__
         draw: Any = _BaseDataLoaderIter._next_index  # noqa: SLF001 - the only place that knows the indices
@@ -180,12 +181,30 @@ class Batches:
         if epoch.place is not None:
             self._trace.write(epoch.record(*epoch.place))
 
+    def _draws(self, iterator: Any, index: Any) -> bool:  # noqa: ANN401
+        """Note what a loader drew; returns whether it is known."""
+        epoch = self._epochs.get(iterator)
+        if epoch is not None:
+            epoch.drawn.append(index)
+        return epoch is not None
+
     def _drew(self, iterator: Any, index: Any) -> None:  # noqa: ANN401
+        """Likewise, where it is not known yet."""
+        epoch = LoaderEpoch(-1, None, None, "")
+        self._epochs.put(iterator, epoch)
+        epoch.drawn.append(index)
+
+    def _receives(self, iterator: Any) -> bool:  # noqa: ANN401
+        """Note that the loop received a batch of indices; returns False where it may be anything else."""
         epoch = self._epochs.get(iterator)
         if epoch is None:
-            epoch = LoaderEpoch(-1, None, None, "")
-            self._epochs.put(iterator, epoch)
-        epoch.drawn.append(index)
+            return True
+        batch = epoch.drawn[0] if epoch.drawn else None
+        if type(batch) is not list or not batch or type(batch[0]) is not int:
+            return False
+        epoch.consume()
+        self._current = epoch
+        return True
 
     def _received(self, iterator: Any) -> None:  # noqa: ANN401
         epoch = self._epochs.get(iterator)

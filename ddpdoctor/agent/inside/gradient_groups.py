@@ -20,26 +20,27 @@ class GradientGroups:
 
     def __init__(self, weights: Callable[[], Iterable[Tensor]]) -> None:
         self._weights = weights
-        self._are_due = False
+        self.are_due = False
+        """Whether what is reduced now may be gradients."""
         self._sent: dict[tuple[int, ...], int] = {}
 
     def backward(self) -> None:
         """A backward begins."""
-        self._are_due = False
+        self.are_due = False
         self._sent.clear()
 
     def backward_over(self) -> None:
         """Gradients are there: what is reduced from here on until the step may be them."""
-        self._are_due = True
+        self.are_due = True
 
     def stepped(self) -> None:
         """An optimizer has stepped."""
-        if self._are_due:
+        if self.are_due:
             self.backward()
 
     def reduced(self, name: str, sent: Any, members: tuple[int, ...]) -> None:  # noqa: ANN401 - a collective's first argument
         """The collective `name` was called with `sent` by the ranks `members`."""
-        if self._are_due and name in REDUCTIONS:
+        if self.are_due and name in REDUCTIONS:
             floats = sum(tensor.numel() for tensor in tensors_in(sent) if tensor.is_floating_point())
             self._sent[members] = self._sent.get(members, 0) + floats
 

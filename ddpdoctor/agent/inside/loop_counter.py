@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
+from .call_stacks import Stack
 from .signal_errors import pass_on
 
 MOST_TURNS = 1 << 31
@@ -26,28 +27,38 @@ class Turns:
 
     def __init__(self, is_users: Callable[[str], bool]) -> None:
         self._is_users = is_users
-        # by the id of the code, which costs less than its hash, and the instruction in it; the code stays alive
+        # by the id of the code, which costs less than its hash, and its line; the code stays alive
         self._counters: dict[tuple[int, int], tuple[CodeType, tuple[str, ...]]] = {}
 
-    def now(self, frame: FrameType | None) -> int | None:
-        """The count of the innermost loop that `frame` or one of its callers is in; None where none is to be had."""
-        while frame is not None:
-            code = frame.f_code
-            here = id(code), frame.f_lasti
-            met = self._counters.get(here)
+    def now(self, stack: Stack, frame: FrameType | None) -> int | None:
+        """The count of the innermost loop that `stack` is in, whose innermost frame is `frame`; None where none is to be had."""
+        if stack.counter is None:
+            stack.counter = self._counter(stack)
+        depth, names = stack.counter
+        if not names:
+            return None
+        for _ in range(depth):
+            frame = frame.f_back if frame is not None else None
+        if frame is None:
+            return None
+        variables = frame.f_locals
+        for name in names:  # no generator: it is asked for at every forward
+            count = variables.get(name)
+            if type(count) is int and 0 <= count < MOST_TURNS:
+                return count
+        return None
+
+    def _counter(self, stack: Stack) -> tuple[int, tuple[str, ...]]:
+        """The place in the stack of the innermost line in a loop that variables count, and their names."""
+        for depth, (code, line) in enumerate(stack.lines):
+            met = self._counters.get((id(code), line))
             if met is None:
                 if len(self._counters) > MOST_LINES:  # code that is made anew at every step
                     self._counters.clear()
-                met = self._counters[here] = code, self._names(code, frame.f_lineno)
-            if names := met[1]:
-                variables = frame.f_locals
-                for name in names:  # no generator: it is asked for at every forward
-                    count = variables.get(name)
-                    if type(count) is int and 0 <= count < MOST_TURNS:
-                        return count
-                return None
-            frame = frame.f_back
-        return None
+                met = self._counters[id(code), line] = code, self._names(code, line)
+            if met[1]:
+                return depth, met[1]
+        return 0, ()
 
     def _names(self, code: CodeType, line: int) -> tuple[str, ...]:
         readable = _READS_FUNCTIONS or not code.co_flags & inspect.CO_OPTIMIZED

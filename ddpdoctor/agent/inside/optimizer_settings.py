@@ -34,7 +34,8 @@ class Settings:
         self._given: WeakKeyDictionary[Optimizer, dict[tuple[int, str], tuple[str, SourceLine]]] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Optimizer, dict[tuple[int, str], SourceLine]] = WeakKeyDictionary()
         self._loaded: WeakKeyDictionary[Optimizer, SourceLine] = WeakKeyDictionary()
-        self._are_loaded = False  # any of them: each step asks
+        self.are_loaded = False
+        """Whether any state dict was loaded since the last step of its optimizer: each step asks."""
 
     def install(self, trace: TraceWriter) -> None:
         """Follow parameter groups, loaded state dicts and the steps of learning-rate schedules."""
@@ -85,9 +86,9 @@ class Settings:
 
     def stepped(self, optimizer: Optimizer) -> None:
         """It has stepped: its state is no longer what was loaded."""
-        if self._are_loaded:
+        if self.are_loaded:
             self._loaded.pop(optimizer, None)
-            self._are_loaded = bool(self._loaded)
+            self.are_loaded = bool(self._loaded)
 
     def grouped(self, optimizer: Optimizer) -> None:
         """A parameter group was added, by the constructor or later."""
@@ -99,7 +100,7 @@ class Settings:
         line = user_line()
         if line is not None:
             self._loaded[optimizer] = line
-            self._are_loaded = True
+            self.are_loaded = True
         self._note(optimizer, _options(optimizer))
 
     def scheduled(self, schedule: Any) -> None:  # noqa: ANN401 - a scheduler of whatever kind

@@ -19,7 +19,8 @@ _set_grad_enabled: Callable[[bool], object] = torch._C._set_grad_enabled  # noqa
 class Budget:
     """Which steps are audited: every `every`th, or with 0 as many as cost `share` of the job's time.
 
-    What is spent in the other steps counts, too. Where steps are so short that nothing would be left, audits get half.
+    What is spent in the other steps counts, too: it is measured in some of them, see `adapt`. Where steps are so short that
+    nothing would be left, audits get half.
     Inside `with budget:` autograd and autocast do not touch what is computed, and no garbage is collected: an audit makes many
     objects and hardly any garbage, and a full collection looks through all objects of the job. Blocks may be nested, and several
     threads may be in one.
@@ -33,9 +34,13 @@ class Budget:
         self._last: dict[str, int] = {}
         self._extras: dict[str, tuple[float, float]] = {}  # when each was done last, and the seconds that it took
         self.interval = every or 1
+        self.due = 0
+        """From which clock on the next window is audited, averagings aside."""
         self._audits = 0.0  # seconds
+        self._others = 0.0  # seconds in steps that were not audited
         self._seen = 0.0  # of the seconds spent
-        self._follows_audit = False
+        self.follows_audit = False
+        """Whether the last step was audited."""
         self._of_thread = _Entered()
         self._lock = threading.Lock()
         self._inside = 0  # blocks of all threads
@@ -50,6 +55,7 @@ class Budget:
     def restart(self) -> None:
         """The clock starts again."""
         self._last.clear()
+        self.due = 0
 
     def take(self, clock: int, what: str = "step") -> bool:
         """Whether the window that begins at `clock` is audited; intervals divide each other, so that ranks share audits.
@@ -60,7 +66,12 @@ class Budget:
         if last is not None and clock // self.interval <= last // self.interval:
             return False
         self._last[what] = clock
+        self._know_due()
         return True
+
+    def _know_due(self) -> None:
+        last = self._last.get("step")
+        self.due = 0 if last is None else (last // self.interval + 1) * self.interval
 
     def spare(self, what: str, extra: Callable[[], object]) -> None:
         """Do something beside the audits, unless what it cost last time is more than a share of the time since then."""
@@ -71,19 +82,27 @@ class Budget:
             extra()
         self._extras[what] = began, self.seconds - began
 
-    def adapt(self, *, audited: bool) -> None:
-        """Audit more rarely where that costs too much, and more often where it costs little."""
+    def adapt(self, *, audited: bool, stands_for: int = 1) -> None:
+        """Audit more rarely where that costs too much, and more often where it costs little.
+
+        A step has ended, which `stands_for` as many: this is not asked for after each.
+        """
+        follows, self.follows_audit = self.follows_audit, audited
         if self.every:
             return
-        spent, share = self._trace.spent, self._share * self.seconds
-        if audited or self._follows_audit:  # the end of an audit is seen at the next step
-            self._audits += spent - self._seen
-        self._seen, self._follows_audit = spent, audited
-        allowed = FIRST_SECONDS + max(share - (spent - self._audits), share / 2)
+        spent, share = self._trace.spent - self._seen, self._share * self.seconds
+        self._seen = self._trace.spent
+        if audited or follows:  # the end of an audit is seen at the next step
+            self._audits += spent
+        else:
+            self._others += spent * stands_for
+        allowed = FIRST_SECONDS + max(share - self._others, share / 2)
         if audited and self._audits > allowed and self.interval < SPARSEST:
             self.interval *= 2
+            self._know_due()
         elif self._audits < allowed / 2 and self.interval > 1:
             self.interval //= 2
+            self._know_due()
 
     def __enter__(self) -> None:
         blocks = self._of_thread.blocks

@@ -14,7 +14,7 @@ from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
 from .missing_gradients import note_model
 from .signal_errors import pass_on
-from .training_loop import Draw, TrainingLoop
+from .training_loop import TrainingLoop
 from .whose_code import is_users, show_as
 
 MOST_BATCHES = (1 << 31) - 1  # what the record has room for
@@ -79,11 +79,15 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here:
             loop.trains()
-            log.ring.count_forward()
-            with recording:
-                turn, seq = turns.now(sys._getframe(1)), hooks.so_far()  # noqa: SLF001
+            log.ring.forwards += 1
+            try:
+                caller = sys._getframe(1)  # noqa: SLF001
+                stack, seq = log.stacks.of(caller), hooks.so_far()
+                place, turn = log.place_of(stack), turns.now(stack, caller)
                 reduces = getattr(self, "require_backward_grad_sync", None)
-                log.ring.forward(log.place(1), seq=seq, number=log.ring.forwards, turn=turn, reduces=reduces)
+                log.ring.forward(place, seq=seq, number=log.ring.forwards, turn=turn, reduces=reduces)
+            except BaseException as error:
+                recording.failed(error)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     show_as(counted, forward)
@@ -96,20 +100,20 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
 
     draw = _BaseDataLoaderIter.__next__
     data_sets, recording = Numbers(), log.rank.giving_up("recording batches")
-    lengths: dict[int, int | None] = {}
 
     @functools.wraps(draw)
     def counted(self: Any) -> Any:  # noqa: ANN401
         asked = time.time_ns()
         batch = draw(self)
         if log.rank.is_here and loop.is_here():
-            with recording:
-                data_set = data_sets.of(self._dataset)
-                in_pass = getattr(self, "_num_yielded", None)
-                if in_pass in (None, 1) or data_set not in lengths:
-                    lengths[data_set] = _length(self)
-                seq, of = hooks.so_far(), lengths[data_set]
-                loop.drew(self, Draw(data_set, asked, time.time_ns(), seq, in_pass, of))
+            try:
+                drawn, in_pass = loop.pass_of(self), getattr(self, "_num_yielded", None)
+                if drawn is None or in_pass is None or in_pass == 1:
+                    drawn = drawn or loop.begins(self, data_sets.of(self._dataset))
+                    drawn.length = _length(self)
+                loop.drew(drawn, asked, hooks.so_far(), in_pass)
+            except BaseException as error:
+                recording.failed(error)
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]

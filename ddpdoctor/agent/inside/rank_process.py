@@ -98,8 +98,13 @@ class GivingUp:
     ) -> bool:
         if kind is None or error is None or is_the_jobs(error):
             return False
-        self._rank.give_up(self._what, f"{kind.__name__}: {error}")
+        self.failed(error)
         return True
+
+    def failed(self, error: BaseException) -> None:
+        """Swallow `error`, which was caught where entering a block would cost too much; the job's own is raised again."""
+        pass_on(error)
+        self._rank.give_up(self._what, f"{type(error).__name__}: {error}")
 
 
 def _address(init_method: Any) -> str:  # noqa: ANN401 - what a user passes

@@ -31,6 +31,7 @@ from .forward_hook import ForwardHook
 from .gradient_groups import GradientGroups
 from .gradients import GradientHooks
 from .integrity import IntegrityLog
+from .job_modes import function_modes
 from .named_tensors import inventory
 from .optimizer_settings import Settings, parameters_of
 from .optimizer_state import OptimizerState
@@ -54,6 +55,8 @@ from .trained_weights import TrainedWeights
 from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
 from .write_watch import WriteWatch
+
+SAMPLED = 16  # windows that are not audited, of which the observers of one are timed
 
 
 class StepTracker:
@@ -108,6 +111,7 @@ class StepTracker:
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
+        self._stands_for = 1  # steps, of whose price this window is a sample
         self.looks_closely = True
         """Whether anything but a count may come of what the job does until its next step."""
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
@@ -161,6 +165,52 @@ class StepTracker:
         self._digests.write("start", self._models.parameters(), always=True)
         self._integrity.model_wrapped()
         self._close_up.after_wrap()
+
+    def counts_forward(self, ddp: Any, _inputs: Sequence[Any]) -> bool:  # noqa: ANN401
+        """Count a training forward of the wrapper that was called last, in a window that is not audited.
+
+        Returns False where anything else is to be done, and once in `SAMPLED` windows, whose price stands for that of the others.
+        """
+        hook, counts = self._skipping, self._counts
+        if hook is None or not ddp.training or self._thread != get_ident() or not torch.is_grad_enabled():
+            return False
+        if self._open:
+            if self._audited or self._stands_for > 1:
+                return False
+        else:
+            if (
+                counts.forwards + counts.since >= self._budget.due
+                or self._budget.follows_audit
+                or not self._steps_wrapped
+            ):
+                return False
+            if not counts.forwards % SAMPLED:
+                self._stands_for = SAMPLED
+                return False
+        model = self._models.of(ddp)
+        if model is None or model.hook is not hook or self._is_anything_pending():
+            return False
+        if not self._open:
+            self._open, self.looks_closely = True, False
+            self._depth = self._wrapped_forwards = 0
+        self._wrapped_forwards += 1
+        hook.skips_next = True
+        model.wrapper_forward(broadcasts=False)
+        counts.forward()
+        self._batches.trained()
+        return True
+
+    def _is_anything_pending(self) -> bool:
+        """Whether something that the job did makes more of a forward than a count."""
+        return bool(
+            self._is_replay
+            or self._write_watch.is_on
+            or self.unwaited.pending
+            or self._in_evaluation.are_there
+            or self.averaging.count
+            or self._evaluation.current is not None
+            or self._double_wraps.line is not None
+        )
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
@@ -319,6 +369,47 @@ class StepTracker:
         if self._audited:
             self._window.backward = self._window.backward._replace(grad=user_line())
 
+    def counts_before_step(self, _optimizer: Optimizer, _args: Any, _kwargs: Any) -> bool:  # noqa: ANN401
+        """Note that an optimizer is about to step in a window that is not audited; returns whether that was all."""
+        if (
+            self.looks_closely
+            or self._depth
+            or not self._wrapped_forwards
+            or self._stands_for > 1
+            or self._thread != get_ident()
+            or self._peers_step
+            or self.unwaited.pending
+            or self._write_watch.is_on
+            or self._in_evaluation.with_backward
+        ):
+            return False
+        self._steps_wrapped = True
+        self._depth = 1
+        return True
+
+    def counts_after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> bool:  # noqa: ANN401
+        """Count a step of an optimizer in a window that is not audited, where that is all that is to be done."""
+        if (
+            self.looks_closely
+            or self._depth != 1
+            or self._stands_for > 1
+            or self._thread != get_ident()
+            or self._peers_step
+            or function_modes()
+            or self._budget.follows_audit
+            or self.settings.are_loaded
+            or self._gradient_groups.are_due
+        ):
+            return False
+        self._models.step(optimizer)
+        self._end.made(optimizer)
+        self._counts.step(counted=self._steps_wrapped)
+        self.averaging.stepped(counted=self._steps_wrapped)
+        self._steps_wrapped, self._loaded, self._had_backward = True, None, False
+        self._depth, self._open, self._was_audited = 0, False, False
+        self.looks_closely = True
+        return True
+
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
         if not self._concerns(optimizer):
@@ -396,7 +487,8 @@ class StepTracker:
         self._had_backward = False
         self._was_audited, self._audited = audited, False
         self.looks_closely = True
-        self._budget.adapt(audited=audited)
+        self._budget.adapt(audited=audited, stands_for=self._stands_for)
+        self._stands_for = 1
         if audited:
             self._gradients.forget()
         if self._is_replay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +18,6 @@ MOST_WAITING = 1000  # batches of one pass before the first training forward tha
 class Draw(NamedTuple):
     """A batch that a data loader has handed out."""
 
-    data_set: int
-    """The number of its data set."""
     asked_ns: int
     """When it was asked for."""
     drawn_ns: int
@@ -27,14 +26,16 @@ class Draw(NamedTuple):
     """The number of collectives that the default group had made by then, or `NO_SEQ`."""
     in_pass: int | None
     """How many batches this pass has given; None where it does not count them."""
-    of: int | None
-    """How many it has; None where that is not known."""
 
 
-class _Pass:
+class Pass:
     """One pass over a data loader; `waiting` are its batches as long as nothing was trained on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, data_set: int) -> None:
+        self.data_set = data_set
+        """The number of its data set."""
+        self.length: int | None = None
+        """How many batches it has; None where that is not known."""
         self.trains = False
         self.waiting: deque[Draw] = deque(maxlen=MOST_WAITING)
 
@@ -50,8 +51,8 @@ class TrainingLoop:
     def __init__(self, ring: CallRing) -> None:
         self._ring = ring
         self._thread = threading.main_thread().ident
-        self._passes: ByIdentity[_Pass] = ByIdentity()
-        self._last: _Pass | None = None
+        self._passes: ByIdentity[Pass] = ByIdentity()
+        self._last: Pass | None = None
         self._untrained = False  # a batch of a pass that is trained on was drawn, and nothing was trained since
         self._drawn: dict[int, int] = {}
 
@@ -66,7 +67,7 @@ class TrainingLoop:
         if not self._untrained and last is not None and not last.trains:
             last.trains = True
             for draw in last.waiting:
-                self._record(draw)
+                self._record(last, *draw)
             last.waiting.clear()
         self._untrained = False
 
@@ -75,31 +76,39 @@ class TrainingLoop:
         if not self._ring.forwards:  # models without a wrapper, as FSDP2's
             self._ring.count_step()
             self.trains()
-        elif self.is_here():
+        elif self._thread == threading.get_ident():
             self._ring.count_step()
 
-    def drew(self, iterator: Any, draw: Draw) -> None:  # noqa: ANN401 - of any kind of data loader
-        """Note a batch of a pass."""
-        drawn = self._passes.get(iterator)
-        if drawn is None:
-            drawn = _Pass()
-            self._passes.put(iterator, drawn)
+    def pass_of(self, iterator: Any) -> Pass | None:  # noqa: ANN401 - of any kind of data loader
+        """The pass that it makes, as far as it has begun."""
+        return self._passes.get(iterator)
+
+    def begins(self, iterator: Any, data_set: int) -> Pass:  # noqa: ANN401 - likewise
+        """Note that it begins a pass over the data set of this number."""
+        begun = Pass(data_set)
+        self._passes.put(iterator, begun)
+        return begun
+
+    def drew(self, drawn: Pass, asked_ns: int, seq: int, in_pass: int | None) -> None:
+        """Note a batch of a pass, which is handed out now; see `Draw`."""
         self._last = drawn
+        now = time.time_ns()
         if drawn.trains:
             self._untrained = True
-            self._record(draw)
+            self._record(drawn, asked_ns, now, seq, in_pass)
         else:
-            drawn.waiting.append(draw)
+            drawn.waiting.append(Draw(asked_ns, now, seq, in_pass))
             self._ring.alive()
 
-    def _record(self, draw: Draw) -> None:
-        iteration = self._drawn[draw.data_set] = self._drawn.get(draw.data_set, 0) + 1
+    def _record(self, drawn: Pass, asked_ns: int, drawn_ns: int, seq: int, in_pass: int | None) -> None:
+        data_set = drawn.data_set
+        iteration = self._drawn[data_set] = self._drawn.get(data_set, 0) + 1
         self._ring.batch(
-            draw.data_set,
-            asked_ns=draw.asked_ns,
-            drawn_ns=draw.drawn_ns,
-            seq=draw.seq,
+            data_set,
+            asked_ns=asked_ns,
+            drawn_ns=drawn_ns,
+            seq=seq,
             iteration=iteration,
-            in_pass=draw.in_pass,
-            of=draw.of,
+            in_pass=in_pass,
+            of=drawn.length,
         )

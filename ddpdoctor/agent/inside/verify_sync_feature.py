@@ -165,8 +165,8 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     _follow_loads(steps, trace)
     observe(_follow_join)(steps, trace)
     _follow_backward(steps, trace)
-    register_optimizer_step_pre_hook(observe(steps.before_step))
-    register_optimizer_step_post_hook(observe(steps.after_step))
+    register_optimizer_step_pre_hook(trace.counting(steps.counts_before_step, observe(steps.before_step)))
+    register_optimizer_step_post_hook(trace.counting(steps.counts_after_step, observe(steps.after_step)))
     return Tracking(trace, steps)
 
 
@@ -199,7 +199,7 @@ def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> Non
     build: Any = wrapper.__init__
     forward: Any = wrapper.forward
     was_wrapped: Any = trace.observing(steps.wrapped)
-    begins: Any = trace.observing(steps.outer_forward)
+    begins: Any = trace.counting(steps.counts_forward, trace.observing(steps.outer_forward))
     is_wrapped: Any = trace.observing(steps.wrapping)
 
     @functools.wraps(build)
