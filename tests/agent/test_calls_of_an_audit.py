@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from ddpdoctor.agent.inside.schema.training_trace import segment_name
 from tests.agent.followed_rank import FollowedRank
 
 AGENT = "ddpdoctor/agent/inside/"
@@ -76,3 +78,47 @@ def test_a_step_that_is_not_audited_is_hardly_noticed(tmp_path: Path) -> None:
     assert called["step_tracker.counts_after_step"] == 1
     assert called["step_tracker.after_step"] == 0
     assert called.total() <= MOST_CALLS, called
+
+
+def test_counting_a_step_leaves_the_trace_that_the_observers_leave(tmp_path: Path) -> None:
+    """Two forwards a step, an optimizer without a backward, and an evaluation come in between."""
+
+    def trace(folder: Path, *, counts: bool) -> tuple[str, int]:
+        folder.mkdir()
+        torch.manual_seed(0)
+        module = Layers(2)
+        rank, batch = FollowedRank(folder, module, every=5), torch.ones(3, 4)
+        called = 0
+        for name in ("counts_forward", "counts_before_step", "counts_after_step"):
+            own = getattr(rank.steps, name)
+
+            def counted(*args: object, own: Callable[..., bool] = own) -> bool:
+                nonlocal called
+                done = counts and own(*args)
+                called += done
+                return done
+
+            setattr(rank.steps, name, counted)
+        optimizer = torch.optim.AdamW(module.parameters())
+        for number in range(40):
+            if number % 7 == 3:
+                rank.steps.outer_forward(rank.model, [batch])
+                rank.model(batch).sum().backward()
+            if number % 11 == 5:
+                module.eval()
+                rank.model(batch)
+                module.train()
+            rank.step(optimizer, batch)
+            if number % 9 == 4:
+                rank.steps.before_step(optimizer, (), {})
+                optimizer.step()
+                rank.steps.after_step(optimizer, (), {})
+        rank.steps.close()
+        rank.trace.close()
+        return Path(rank.rank.path(segment_name(0))).read_text(), called
+
+    alone, none = trace(tmp_path / "observed", counts=False)
+    counted, some = trace(tmp_path / "counted", counts=True)
+    assert none == 0
+    assert some > 40
+    assert counted == alone

@@ -166,3 +166,19 @@ def test_an_exception_of_a_signal_handler_at_the_door_leaves_autograd_and_the_co
         assert not torch.is_grad_enabled()
     assert torch.is_grad_enabled()
     assert gc.isenabled()
+
+
+def test_a_step_that_stands_for_others_counts_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Observers of one step in 16 are timed: they leave the audits as little as if all were."""
+    intervals = []
+    for stands_for in (1, 16):
+        job = _Run(monkeypatch)
+        for _ in range(160 // stands_for):
+            job.now += 0.1 * stands_for
+            job.trace.spent += 0.0005
+            job.budget.adapt(audited=False, stands_for=stands_for)
+        job.budget.interval = 1
+        job.trace.spent += FIRST_SECONDS + 0.75 * SHARE * job.now
+        job.budget.adapt(audited=True)
+        intervals.append(job.budget.interval)
+    assert intervals == [2, 2]
