@@ -17,8 +17,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="the agents' first lines show different or random `rdzv_id` values, or different endpoints",
     remedy="start torchrun on every node with the same --rdzv-id, --rdzv-backend=c10d and --rdzv-endpoint=HOST:PORT; "
-    "--master-addr "
-    "and --node-rank belong to the static rendezvous and do not replace them",
+    "--master-addr and --node-rank belong to the static rendezvous and do not replace them",
     explains=("DDP203", "DDP204", "DDP205", "DDP401"),
     errors=(
         ErrorPattern(

@@ -23,9 +23,8 @@ RULE = Rule(
     summary="more processes met in the rendezvous store than the job has",
     severity=Severity.FAIL,
     shown_by="`worker_count` is above `world_size`: a file:// store or a port is left over from another run",
-    remedy="delete the file of a `file://` init_method before each start (or use a new name); give each job a port of its "
-    "own; and "
-    "do not call init_process_group again over the store of a group that is still there",
+    remedy="delete the file of a `file://` init_method before each start (or use a new name); give each job a port of "
+    "its own; and do not call init_process_group again over the store of a group that is still there",
     explains=("DDP205", "DDP401", "DDP408"),
     errors=(
         ErrorPattern(

@@ -16,8 +16,7 @@ RULE = Rule(
     name="device-stopped",
     summary="a rank has not completed collectives that it enqueued and that its peers have completed",
     severity=Severity.FAIL,
-    shown_by="one rank has enqueued the collective and not completed it; `nvidia-smi` or `dmesg` shows its GPU "
-    "in error",
+    shown_by="one rank has enqueued the collective and not completed it; `nvidia-smi` or `dmesg` shows its GPU in error",
     remedy="look at the GPU of this rank: Xid in `dmesg`, `nvidia-smi -q`, a kernel of your own that does not end; and at the "
     "rank's own log for CUDA and NCCL errors",
     explains=("DDP307", "DDP312", "DDP313", "DDP314", "DDP318", "DDP408"),

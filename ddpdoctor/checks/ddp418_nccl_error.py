@@ -64,8 +64,7 @@ RULE = Rule(
             regex=r"NVLink SHARP|\bNVLS\b.{0,400}(?:CUDA error|[Ff]ail)|transport/nvls\.cc:\d{1,6} NCCL WARN Cuda failure",
             sentence="NCCL could not set up NVLink SHARP (NVLS) memory{on}",
             remedy="look at the fabric manager (`systemctl status nvidia-fabricmanager`) and at memory that other "
-            "processes hold; "
-            "NCCL_NVLS_ENABLE=0 does without it",
+            "processes hold; NCCL_NVLS_ENABLE=0 does without it",
         ),
         ErrorPattern(
             regex=r"(?:Cuda failure|CUDA error)[^\n]{0,20}system not yet initialized",

@@ -15,8 +15,7 @@ RULE = Rule(
     severity=Severity.WARN,
     shown_by="the launcher's line names SIGHUP or signal 1",
     remedy="start it inside tmux or screen, with `setsid`, or under a scheduler; nohup does not help, since torchrun "
-    "handles SIGHUP "
-    "itself",
+    "handles SIGHUP itself",
     explains=("DDP226", "DDP401", "DDP403", "DDP408"),
     errors=(
         ErrorPattern(

@@ -14,9 +14,8 @@ RULE = Rule(
     summary="a file system was full or a quota used up when a rank wrote to it",
     severity=Severity.FAIL,
     shown_by="`df -h` and `quota` for the path of the message",
-    remedy="free space there (`df -h PATH`, `df -i PATH`, `quota -s`), keep fewer checkpoints, or write to another file "
-    "system; what "
-    "was written last is not complete",
+    remedy="free space there (`df -h PATH`, `df -i PATH`, `quota -s`), keep fewer checkpoints, or write to another "
+    "file system; what was written last is not complete",
     explains=("DDP401", "DDP403", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(regex=r"No space left on device|\bENOSPC\b|StorageFull"),

@@ -14,9 +14,8 @@ RULE = Rule(
     summary="the build of torch or of an extension has no code for this GPU",
     severity=Severity.FAIL,
     shown_by="`python -c 'import torch; print(torch.cuda.get_arch_list())'` does not list the GPU's architecture",
-    remedy="install a build for this GPU (`python -c 'import torch; print(torch.cuda.get_arch_list())'` lists what a build "
-    "has), and "
-    "build extensions again with TORCH_CUDA_ARCH_LIST set to the GPU's compute capability",
+    remedy="install a build for this GPU (`python -c 'import torch; print(torch.cuda.get_arch_list())'` lists what a "
+    "build has), and build extensions again with TORCH_CUDA_ARCH_LIST set to the GPU's compute capability",
     explains=("DDP401", "DDP418", "DDP423"),
     errors=(
         ErrorPattern(

@@ -14,8 +14,7 @@ RULE = Rule(
     summary="replicas do not start from the same weights",
     severity=Severity.FAIL,
     shown_by="`ddpdoctor verify-sync` finds different weights before the first step",
-    remedy="wrap with `init_sync=True` (the default), or build the model from one seed and one checkpoint on "
-    "every rank",
+    remedy="wrap with `init_sync=True` (the default), or build the model from one seed and one checkpoint on every rank",
 )
 
 

@@ -23,8 +23,7 @@ RULE = Rule(
     summary="replicas hold different optimizer state",
     severity=Severity.FAIL,
     shown_by="weights agree and the optimizer's state does not: `ddpdoctor verify-sync`",
-    remedy="load the optimizer's state dict on every rank, or save and load it through one function that all "
-    "ranks call",
+    remedy="load the optimizer's state dict on every rank, or save and load it through one function that all ranks call",
     explains=("DDP503",),
     about_step=True,
     writer=Writer.BETWEEN_STEPS,

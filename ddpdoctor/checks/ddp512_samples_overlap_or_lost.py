@@ -16,8 +16,7 @@ RULE = Rule(
     summary="the ranks' shards of the data set overlap or do not cover it",
     severity=Severity.FAIL,
     shown_by="an epoch sees a sample twice or never: `ddpdoctor verify-sync`",
-    remedy="pass the same seed, world size and data set order to DistributedSampler on all ranks, and each its "
-    "own rank",
+    remedy="pass the same seed, world size and data set order to DistributedSampler on all ranks, and each its own rank",
 )
 
 

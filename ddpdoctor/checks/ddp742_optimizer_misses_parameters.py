@@ -161,9 +161,8 @@ def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call])
             continue
         return code_finding(
             RULE,
-            f"{what} in {step.call_path[-1].text}, after the wrapper was made in line {wrap.place.line}, which {how} the "
-            "gradients "
-            "of what came later",
+            f"{what} in {step.call_path[-1].text}, after the wrapper was made in line {wrap.place.line}, which {how} "
+            "the gradients of what came later",
             step.first.place,
             change.place,
             wrap.place,
