@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.replicas.aligned_steps import aligned
+from ddpdoctor.analysis.replicas.aligned_steps import aligned, step_of
 from ddpdoctor.analysis.replicas.divergence import Corrupted
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.training_trace import Track
@@ -61,7 +61,7 @@ def left_open(report: Report, tracks: PerRank[Track]) -> OpenQuestion | None:
     step = headline_step(report)
     if step is None:
         return None
-    looked_at = [max(one.step for one in seen.values()) for seen in aligned(by_rank(tracks))]
+    looked_at = [step_of(seen) for seen in aligned(by_rank(tracks))]
     every_step = all(entry.value.every == 1 for entry in tracks)
     window = StepRange(
         step - 1 if every_step else max((other for other in looked_at if other < step), default=-1), step

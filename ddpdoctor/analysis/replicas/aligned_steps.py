@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
-from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.evidence.training_trace import EvaluationSeen, ProbeSeen, Track, UnwrappedSeen
 
 ByRank = Mapping[int, StepSeen]
 """What each rank recorded of one step."""
@@ -30,6 +30,11 @@ def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
 def with_left_out(tracks: Mapping[int, Track]) -> list[ByRank]:
     """`aligned`, and the audited steps that a GradScaler left out on some ranks or on all."""
     return aligned({rank: replace(track, steps=track.steps + track.left_out) for rank, track in tracks.items()})
+
+
+def step_of(seen: Mapping[int, StepSeen | UnwrappedSeen | ProbeSeen | EvaluationSeen]) -> int:
+    """The number of this step, on the rank that has made most."""
+    return max(one.step for one in seen.values())
 
 
 def last_equal(seen: ByRank, before: ByRank | None) -> StepKey:

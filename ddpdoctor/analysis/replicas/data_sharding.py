@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.aligned_steps import step_of
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.divergence import (
     Divergence,
@@ -184,7 +185,7 @@ def _uneven(tracks: Mapping[int, Track], steps: Sequence[Mapping[int, StepSeen]]
     sizes = {rank: one.batch for rank, one in uneven[0].items()}
     decided = vote(sizes)
     return UnevenBatches(
-        step=max(one.step for one in uneven[0].values()), ranks=decided.minority, tied=decided.tied,
+        step=step_of(uneven[0]), ranks=decided.minority, tied=decided.tied,
         sides=sides_of(sizes),
         steps=len(uneven), last=last, audited=len(steps), lines=lines_at(uneven[0], "forward"),
     )  # fmt: skip
@@ -197,7 +198,7 @@ def _metric(tracks: Mapping[int, Track]) -> PartialMetric | None:
         if any(one.collectives for one in seen.values()) or len({one.input for one in seen.values()}) < len(seen):
             continue
         return PartialMetric(
-            step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)),
+            step=step_of(seen), ranks=tuple(sorted(seen)),
             sides=tuple(Side(ranks=(rank,), says=f"{one.samples} samples") for rank, one in sorted(seen.items())),
             lines={rank: one.line for rank, one in seen.items() if one.line is not None},
         )  # fmt: skip

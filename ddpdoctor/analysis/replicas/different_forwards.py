@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.aligned_steps import devices_of
+from ddpdoctor.analysis.replicas.aligned_steps import devices_of, step_of
 from ddpdoctor.analysis.replicas.divergence import LossComputedDifferently
 from ddpdoctor.evidence.training_trace import Track
 
@@ -27,7 +27,7 @@ def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDiff
             first = next(filter(seen[unstable[0]].changed, modules))
         decided = vote({rank: one.outputs[first] for rank, one in seen.items()})
         yield LossComputedDifferently(
-            step=max(one.step for one in seen.values()),
+            step=step_of(seen),
             ranks=decided.minority or unstable,
             module=first,
             modules=len(modules),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, devices_of, differing_names, integrity_of
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, devices_of, differing_names, integrity_of, step_of
 from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
 from ddpdoctor.analysis.replicas.divergence import Corrupted, Diverged, GradientsChanged, StepNotReproducible
 from ddpdoctor.analysis.replicas.flipped_bits import (
@@ -141,9 +141,9 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     if not meanwhile and not own and all(one.writes.get("weights") for one in seen.values()):
         return None
     return StepNotReproducible(
-        step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
+        step=step_of(seen), ranks=culprits, tied=tied, tensors=(name,),
         at=Corrupted.MEMORY if follows else Corrupted.UNSEEN, bits=bits_of(next(iter(masks.values())), bits),
-        equal_at=max(one.step for one in before.values()), devices=devices_of(tracks, culprits),
+        equal_at=step_of(before), devices=devices_of(tracks, culprits),
         lines=meanwhile or lines_at(seen, "load" if loaded else "forward"), meanwhile=bool(meanwhile), loaded=loaded,
     )  # fmt: skip
 
@@ -166,8 +166,8 @@ def _in_given(seen: ByRank, before: ByRank, tracks: Mapping[int, Track], names: 
     mask = next(parities[side[0]] ^ parities[decided.sides[0][0]] for side in decided.sides[1:])
     meanwhile = own_lines(seen, "given weights", writers)
     return StepNotReproducible(
-        step=max(one.step for one in seen.values()), ranks=writers, tensors=(name,), at=Corrupted.MEMORY, after_forward=True,
-        bits=bits_of(mask, width), equal_at=max(one.step for one in before.values()), devices=devices_of(tracks, writers),
+        step=step_of(seen), ranks=writers, tensors=(name,), at=Corrupted.MEMORY, after_forward=True,
+        bits=bits_of(mask, width), equal_at=step_of(before), devices=devices_of(tracks, writers),
         lines=meanwhile or lines_at(seen), meanwhile=bool(meanwhile),
     )  # fmt: skip
 
@@ -190,8 +190,8 @@ def _in_buffer(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     if len(masks) < len(ranks) or not all(by_hardware(mask, width, shape) for mask in masks):
         return None
     return StepNotReproducible(
-        step=max(one.step for one in seen.values()), ranks=ranks, tensors=(name,), at=Corrupted.BUFFER,
-        bits=bits_of(masks[0], width), equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
+        step=step_of(seen), ranks=ranks, tensors=(name,), at=Corrupted.BUFFER,
+        bits=bits_of(masks[0], width), equal_at=step_of(before), lines=lines_at(seen, "forward"),
         devices=devices_of(tracks, ranks),
     )  # fmt: skip
 
@@ -214,8 +214,8 @@ def _in_state(seen: ByRank, before: ByRank) -> StepNotReproducible | None:
         return None
     decided = vote({rank: state[name] for rank, state in states.items()})
     return StepNotReproducible(
-        step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=(name,),
-        at=Corrupted.STATE, equal_at=max(one.step for one in before.values()), loaded=loaded,
+        step=step_of(seen), ranks=decided.minority, tied=decided.tied, tensors=(name,),
+        at=Corrupted.STATE, equal_at=step_of(before), loaded=loaded,
         lines={rank: one.loaded for rank, one in seen.items() if one.loaded is not None} or lines_at(seen),
         optimizer=next(iter(seen.values())).optimizer,
     )  # fmt: skip
@@ -241,9 +241,9 @@ def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepN
     if not bits and not given_is_known(seen):
         return None  # code may have written weights through `.data` since the forward
     found = StepNotReproducible(
-        step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=names,
+        step=step_of(seen), ranks=decided.minority, tied=decided.tied, tensors=names,
         at=Corrupted.NONDETERMINISTIC if everywhere else Corrupted.STEP, bits=bits, lines=lines_at(seen),
-        equal_at=max(one.step for one in before.values()), optimizer=next(iter(seen.values())).optimizer,
+        equal_at=step_of(before), optimizer=next(iter(seen.values())).optimizer,
         devices=devices_of(tracks, decided.minority) if not everywhere else {},
     )  # fmt: skip
     return with_repetitions(found, seen, tracks)

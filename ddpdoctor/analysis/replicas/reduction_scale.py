@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
 from ddpdoctor.analysis.replicas.divergence import ReductionScaled
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 
@@ -34,7 +34,7 @@ def gradient_scale(steps: Sequence[ByRank]) -> Iterator[ReductionScaled]:
         seen = factors[0][1]
         hooks = {rank: one.comm_hook for rank, one in seen.items() if one.comm_hook}
         yield ReductionScaled(
-            step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)), factor=round(first, 4),
+            step=step_of(seen), ranks=tuple(sorted(seen)), factor=round(first, 4),
             lines=hooks or lines_at(seen, "backward"), by_hook=bool(hooks),
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote, vote_of
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned, step_of
 from ddpdoctor.analysis.replicas.buffers_of_ranks import BuffersOfRanks
 from ddpdoctor.analysis.replicas.comparison import (
     order_difference,
@@ -59,13 +59,13 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Replicas:
     left = _left(by_rank, steps, total)
     if averages_weights(by_rank, steps):
         return _between_averagings(by_rank, comparable(by_rank, steps), total) or left or _replicas(
-            by_rank, starts, stepped=True, total=total
+            by_rank, starts, total=total
         )  # fmt: skip
     buffers = BuffersOfRanks(by_rank)
     own: Replicas | None = None
     earlier: ByRank = {}
     for seen in steps:
-        if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
+        if left is not None and (left.step or 0) <= step_of(seen):
             return left
         found = _before_step(by_rank, seen, starts) or _after_step(by_rank, seen, earlier, buffers, total)
         if found is not None:
@@ -109,22 +109,25 @@ def _after_step(
     )
     if not found and not absent:
         return None
-    return _replicas(
-        by_rank, after, structure=absent, values=found, stepped=True, in_forward=True, total=total,
-        step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
+    return replace(
+        _replicas(
+            by_rank, after, structure=absent, values=found, step=step_of(seen), total=total, lines=lines_at(seen)
+        ),
+        in_forward=True,
+        state_lines=_state_lines(seen, states),
         loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
         shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
-    )  # fmt: skip
+    )
 
 
 def _own_buffers(
     by_rank: Mapping[int, Track], seen: ByRank, values: tuple[ValueDifference, ...], total: int | None
 ) -> Replicas:
     """Buffers that differ, and that ranks may keep for themselves."""
-    return _replicas(
-        by_rank, _tables_after(by_rank, seen, sharding(seen, by_rank)), values=values, stepped=True, in_forward=True, total=total,
-        step=max(one.step for one in seen.values()), lines={**lines_at(seen, "forward")}, own_buffers=True,
-    )  # fmt: skip
+    tables = _tables_after(by_rank, seen, sharding(seen, by_rank))
+    lines = lines_at(seen, "forward")
+    found = _replicas(by_rank, tables, values=values, step=step_of(seen), total=total, lines=lines)
+    return replace(found, in_forward=True, own_buffers=True)
 
 
 def _tables_after(by_rank: Mapping[int, Track], seen: ByRank, shared: Sharding | None) -> dict[int, Table]:
@@ -151,10 +154,8 @@ def _unsent(tracks: Mapping[int, Track], seen: ByRank, before: ByRank, total: in
         for rank, one in seen.items()
         if owners and rank not in owners
     )
-    return _replicas(
-        tracks, tables, values=values, stepped=True, step=max(one.step for one in seen.values()), total=total,
-        lines={**lines_at(seen)}, steppers=owners if kept else (),
-    )  # fmt: skip
+    found = _replicas(tracks, tables, values=values, step=step_of(seen), total=total, lines=lines_at(seen))
+    return replace(found, steppers=owners if kept else ())
 
 
 def _without(table: Table, names: Collection[str]) -> Table:
@@ -168,10 +169,8 @@ def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], to
         values = compare_tables(tables)
         if values:
             made = {rank: one.averaging.line for rank, one in seen.items() if one.averaging is not None}
-            return _replicas(
-                tracks, tables, values=values, stepped=True, step=max(one.step for one in seen.values()), total=total,
-                lines=made, averaged=True,
-            )  # fmt: skip
+            found = _replicas(tracks, tables, values=values, step=step_of(seen), total=total, lines=made)
+            return replace(found, averaged=True)
     return None
 
 
@@ -203,7 +202,7 @@ def _left_state(tracks: Mapping[int, Track], last: ByRank, total: int | None) ->
     states = last_states(tracks, last)
     values = compare_digests("optimizer state", states) if states and sharding(last, tracks) is None else ()
     ends = {track.left_state.step for track in tracks.values() if track.left_state is not None}
-    return _replicas(tracks, {}, values=values, stepped=True, step=max(ends), total=total) if values else None
+    return _replicas(tracks, {}, values=values, step=max(ends), total=total) if values else None
 
 
 def _wrap_line(track: Track, name: str) -> Frame | None:
@@ -274,19 +273,12 @@ def _replicas(
     tracks: Mapping[int, Track],
     tables: Mapping[int, Table],
     *,
-    stepped: bool,
+    stepped: bool = True,
     structure: tuple[StructureDifference, ...] = (),
     values: tuple[ValueDifference, ...] = (),
-    in_forward: bool = False,
     step: int | None = None,
     total: int | None = None,
     lines: Mapping[int, Frame | None] | None = None,
-    state_lines: Mapping[int, Frame] | None = None,
-    loads: Mapping[int, Frame] | None = None,
-    shadowed: Mapping[int, int] | None = None,
-    steppers: tuple[int, ...] = (),
-    averaged: bool = False,
-    own_buffers: bool = False,
 ) -> Replicas:
     return Replicas(
         ranks=tuple(sorted(tracks)),
@@ -294,17 +286,10 @@ def _replicas(
         bytes=0,
         method=next(iter(tracks.values())).method,
         stepped=stepped,
-        in_forward=in_forward,
         step=step,
         steps=total,
         structure=structure,
         values=values,
         lines={rank: line for rank, line in (lines or {}).items() if line is not None},
-        state_lines=state_lines or {},
-        loads=loads or {},
-        shadowed=shadowed or {},
-        steppers=steppers,
         replayed=any(track.replayed for track in tracks.values()),
-        averaged=averaged,
-        own_buffers=own_buffers,
     )

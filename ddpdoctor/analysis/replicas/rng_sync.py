@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.replicas.aligned_steps import step_of
 from ddpdoctor.analysis.replicas.divergence import DrawnFor, SameDraws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.audited_steps import StepSeen
@@ -26,7 +27,7 @@ def same_draws(steps: Sequence[Seen]) -> Iterator[SameDraws]:
             same = [seen for seen in drawing if len({one.random[0].get(generator) for one in seen.values()}) == 1]
             if len(same) >= ENOUGH_STEPS and 2 * len(same) > len(pairs) and len(same) == len(drawing):
                 yield SameDraws(
-                    step=max(one.step for one in same[0].values()), ranks=tuple(sorted(same[0])), generator=generator,
+                    step=step_of(same[0]), ranks=tuple(sorted(same[0])), generator=generator,
                     drawn_for=drawn_for, steps=len(same), lines=lines_at(same[0], "forward"),
                 )  # fmt: skip
 

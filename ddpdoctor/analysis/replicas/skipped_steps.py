@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.divergence import Divergence, SkipCause, StepSkipped
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
@@ -15,7 +15,7 @@ from ddpdoctor.evidence.training_trace import OverflowSeen, Track
 
 def skipped_steps(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepSkipped | None:
     """A rank has made fewer steps than its peers by the same forward, or is at another batch of its data."""
-    step = max(one.step for one in seen.values())
+    step = step_of(seen)
     compared: tuple[tuple[SkipCause, dict[int, Hashable]], ...] = (
         (SkipCause.STEPS, {rank: one.step for rank, one in seen.items()}),
         (SkipCause.POSITION, {rank: one.position for rank, one in seen.items()}),

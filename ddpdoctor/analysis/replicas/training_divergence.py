@@ -9,7 +9,7 @@ from itertools import islice
 
 from typing_extensions import assert_never
 
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, StepKey, aligned, last_equal, with_left_out
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, StepKey, aligned, last_equal, step_of, with_left_out
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
 from ddpdoctor.analysis.replicas.different_forwards import different_forwards
@@ -176,7 +176,7 @@ def _what(one: Divergence) -> Hashable:
 def _at_step(
     seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track], *, gradients: bool
 ) -> Iterator[Divergence]:
-    step = max(one.step for one in seen.values())
+    step = step_of(seen)
     skipped = skipped_steps(seen, before, tracks)
     if skipped is not None:
         yield skipped
@@ -238,7 +238,7 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
 
     Under a GradScaler gradients overflow now and then on purpose: there only a loss counts.
     """
-    step = max(one.step for one in seen.values())
+    step = step_of(seen)
     bad = {
         rank: [name for name, g in one.gradients.items() if g.local is not None and not math.isfinite(g.local)]
         for rank, one in seen.items()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.aligned_steps import step_of
 from ddpdoctor.analysis.replicas.divergence import CopyUsed, UnwrappedDiffers
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen
@@ -55,7 +56,7 @@ def _left_behind(name: str, seen: Sequence[ByRank], tracks: Mapping[int, Track])
     if not moved or not still or len(moved) + len(still) < len(tracks):
         return None
     now = changes[moved[0]][LEAST_UPDATES - 1]
-    called = _called(name, max(one.step for one in now.values()), tracks)
+    called = _called(name, step_of(now), tracks)
     users = {rank: line for rank, line in called.items() if rank in still}
     if not users:
         return None
@@ -82,7 +83,7 @@ def _differs(seen: ByRank) -> bool:
 
 
 def _judged(name: str, before: ByRank, now: ByRank, tracks: Mapping[int, Track]) -> UnwrappedDiffers | None:
-    step = max(one.step for one in now.values())
+    step = step_of(now)
     sides = {rank: one.digest for rank, one in now.items()}
     decided = vote(sides)
     moved = tuple(sorted(rank for rank, one in now.items() if one.digest != before[rank].digest))
@@ -118,7 +119,7 @@ def _found(
     used_at = {rank: line for rank, line in users.items() if line is not None}
     steps = {rank: line for rank, track in tracks.items() if (line := _step_line(track, now[rank].key)) is not None}
     return UnwrappedDiffers(
-        step=max(one.step for one in now.values()),
+        step=step_of(now),
         ranks=ranks,
         tied=tied,
         was_equal=was_equal,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
 from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible, WeightsWritten, WrittenAt
 from ddpdoctor.analysis.replicas.flipped_bits import bits_of, in_one_element
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
@@ -36,7 +36,7 @@ def parts_written(seen: ByRank, before: ByRank | None) -> WeightsWritten | StepN
     parted = {name: ranks for name in _names(weights) if (ranks := _writers(name, weights))}
     if parted:
         return WeightsWritten(
-            step=max(one.step for one in seen.values()),
+            step=step_of(seen),
             ranks=tuple(sorted({rank for ranks in parted.values() for rank in ranks})), tensors=tuple(parted),
             total=max(len(one.parts_before) for one in seen.values()), lines=lines_at(seen), shown=WrittenAt.THE_STEP,
         )  # fmt: skip
@@ -82,7 +82,7 @@ def _by_hardware(gaps: _Gaps, seen: ByRank, before: ByRank) -> StepNotReproducib
     if not mask or not in_one_element(mask, now.bits) or not (has_replica or not mask & (mask - 1)):
         return None
     return StepNotReproducible(
-        step=max(one.step for one in seen.values()), ranks=(rank,), tensors=(name,), at=Corrupted.PART,
+        step=step_of(seen), ranks=(rank,), tensors=(name,), at=Corrupted.PART,
         bits=bits_of(mask, now.bits), equal_at=before[rank].step, lines=lines_at(seen),
     )  # fmt: skip
 

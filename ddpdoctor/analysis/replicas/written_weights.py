@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, differing_names
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, differing_names, step_of
 from ddpdoctor.analysis.replicas.divergence import WeightsWritten, WrittenAt
 from ddpdoctor.analysis.replicas.given_weights import given_by_itself, given_differently, who_wrote_given
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
@@ -32,7 +32,7 @@ def weights_written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Tr
     loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
     known = loaded if len(loaded) == len(culprits) else {}
     return WeightsWritten(
-        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names, total=total,
+        step=step_of(seen), ranks=culprits, tensors=names, total=total,
         lines=wrote or known or lines_at(seen, "forward"),
         shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
     )  # fmt: skip
@@ -49,7 +49,7 @@ def given_weights_written(seen: ByRank, tracks: Mapping[int, Track]) -> WeightsW
     culprits = writers if len(writers) < len(seen) else decided.minority
     wrote = lines_that_wrote(seen, "given weights", culprits)
     return WeightsWritten(
-        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names,
+        step=step_of(seen), ranks=culprits, tensors=names,
         total=max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items()),
         lines=wrote or lines_at(seen), shown=WrittenAt.THE_WRITE if wrote else WrittenAt.THE_STEP, after_forward=True,
     )  # fmt: skip

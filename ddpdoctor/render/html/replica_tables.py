@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.replicas.aligned_steps import aligned
+from ddpdoctor.analysis.replicas.aligned_steps import aligned, step_of
 from ddpdoctor.engine import Deriver
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.replicas import Replicas, Side
@@ -155,19 +155,19 @@ def _picture(tracks: dict[int, Track]) -> StepPicture | None:
     for column, place in enumerate(places):
         votes = Counter(digests[place].values()).most_common(2)
         majority = votes[0][0] if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]) else None
-        number = max(one.step for one in steps[place].values())
+        number = step_of(steps[place])
         for rank in ranks:
             own = digests[place].get(rank)
             state = "unknown" if own is None else "same" if own == majority or len(votes) == 1 else "differs"
             cells.append(
                 StepCell(x=LEFT + CELL * column, y=rows[rank], state=state, hint=f"rank {rank}, step {number}: {state}")
             )
-    numbers = [max(one.step for one in steps[place].values()) for place in places]
+    numbers = [step_of(steps[place]) for place in places]
     every = math.ceil(len(places) / 8)
     told = (
         f"The replicas agree after all {len(steps)} audited steps."
         if diverged is None
-        else f"The replicas differ first after step {max(one.step for one in steps[diverged].values())}."
+        else f"The replicas differ first after step {step_of(steps[diverged])}."
     )
     return StepPicture(
         ranks=tuple(rows.items()),
