@@ -17,7 +17,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode, place_of
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, names, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks, verb
@@ -154,7 +154,7 @@ def _asleep_at(culprits: Sequence[RankActivity], code: SourceCode | None) -> Cod
     """The line at which all of them sleep."""
     places = {one.place for one in culprits if one.kind is Activity.SLEEP}
     place = next(iter(places)) if len(places) == 1 else None
-    return code.at(place.file, place.line) if code is not None and place is not None else None
+    return place_of(code, place)
 
 
 def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.crashes.own_ends import ended_well
 from ddpdoctor.analysis.hangs.operations import ROOTED, Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
@@ -52,7 +53,7 @@ def check(
         raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} recorded collectives")
     if graph is None or graph.reason is not Reason.STANDING:
         return
-    finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    finished = ended_well(exits)
     operations = [one for one in graph.operations if finished.isdisjoint(one.waiting) and not one.is_young]
     if not operations:
         return

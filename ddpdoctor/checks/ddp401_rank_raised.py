@@ -11,7 +11,7 @@ from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, err
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError
 from ddpdoctor.evidence.run import CommandRun
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import SourceCode, place_of
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 UNNAMED = "an exception that the log does not name"
@@ -177,7 +177,7 @@ def _wordless(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
 def _exit_call(error: RankError, code: SourceCode | None) -> str:
     """`os._exit`, `exit`: the call as the line that left has it; `sys.exit` where the source does not tell."""
     place = users_frame(error.stack)
-    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    known = place_of(code, place)
     called = known.calls if known is not None else ()
     return next((name for name in _EXIT_CALLS if name in called), "sys.exit")
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.frames import Frame
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
@@ -218,6 +220,11 @@ class SourceCode:
     def at(self, file: str, line: int) -> CodePlace | None:
         """The place of this line, or None where its file could not be read."""
         return next((place for place in self.places if place.line == line and place.file == file), None)
+
+
+def place_of(code: SourceCode | None, frame: Frame | None) -> CodePlace | None:
+    """The place of the line of a frame; None where either is not known, or its file could not be read."""
+    return code.at(frame.file, frame.line) if code is not None and frame is not None else None
 
 
 KINDS = {SourceCode: "source code"}

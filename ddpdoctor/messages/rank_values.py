@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import SourceCode, place_of
 from ddpdoctor.model import Where
 
 
@@ -22,7 +22,7 @@ def in_functions(frames: Iterable[Frame], rank: int | None, code: SourceCode | N
     """Those in the functions of these frames, above their lines."""
     seen = set()
     for frame in frames if code is not None else ():
-        place = code.at(frame.file, frame.line) if code is not None else None
+        place = place_of(code, frame)
         for value in place.rank_values if place is not None else ():
             tells = value.compares or value.limits or (place is not None and value.bounds(place.loops))
             if tells and (frame.file, value) not in seen:

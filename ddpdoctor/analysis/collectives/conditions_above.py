@@ -12,13 +12,13 @@ from ddpdoctor.analysis.collectives.rank_tests import (
     tells_ranks_apart,
 )
 from ddpdoctor.evidence.frames import Frame, is_users
-from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode, place_of
 
 
 def rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
     """The first condition above `frames` that tells ranks apart, and the frame that is under it."""
     for frame in frames:
-        place = code.at(frame.file, frame.line) if code is not None else None
+        place = place_of(code, frame)
         for condition in place.conditions if place is not None else ():
             if tells_ranks_apart(condition) and (is_users(frame.file) or TELLS_THE_FIRST_RANK.search(condition.test)):
                 return condition, frame
@@ -38,7 +38,7 @@ def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[
     Not that of a script's main, nor one that asks whether there is a job of several ranks: all of them answer it alike.
     """
     for frame in reversed(frames):
-        place = code.at(frame.file, frame.line) if code is not None else None
+        place = place_of(code, frame)
         conditions = [one for one in place.conditions if not is_the_same_everywhere(one)] if place is not None else []
         if conditions:
             return conditions[-1], frame

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.rank_tests import is_rank_test
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode, place_of
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not available
 
@@ -170,7 +170,7 @@ def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> lis
     frames = dict.fromkeys(frame for rank in ranks if rank in desync.issued for frame in desync.issued[rank].stack)
     found: dict[tuple[str, Loop], Frame] = {}
     for frame in frames:
-        place = code.at(frame.file, frame.line) if code is not None else None
+        place = place_of(code, frame)
         for loop in place.loops if place is not None else ():
             found.setdefault((frame.file, loop), frame)
     return [(frame, loop) for (_, loop), frame in found.items()]

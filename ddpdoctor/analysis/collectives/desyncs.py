@@ -17,10 +17,11 @@ from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.rank_tests import Sides, is_rank_test, lets_pass_only, parts
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
+from ddpdoctor.analysis.crashes.own_ends import ended_well
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
-from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode, place_of
 from ddpdoctor.grouping import grouped
 
 
@@ -33,7 +34,7 @@ def derive(
     departures: LoopDepartures | None = None,
 ) -> Desyncs:
     """Every group's desync, judged by majority over all of its ranks, the one that began first in front."""
-    finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    finished = ended_well(exits)
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in desyncs_of(group, programs, code, finished, lost)]
     turned = [_by_turns(_by_passes(desync, timeline, calls, code), timeline, code) for desync in found]
@@ -246,7 +247,7 @@ def _guard(program: Sequence[Frame], code: SourceCode | None, sides: Sides) -> t
     `sides` are the ranks at that line, and those that may have passed over it.
     """
     for frame in reversed(program):
-        place = code.at(frame.file, frame.line) if code is not None else None
+        place = place_of(code, frame)
         if place is not None and place.loops:
             jumps = (jump for loop in reversed(place.loops) for jump in loop.jumps)
             before = (jump for jump in jumps if jump.word != "return" and jump.line < frame.line and parts(jump, sides))

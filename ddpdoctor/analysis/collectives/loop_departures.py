@@ -15,7 +15,7 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepMark
-from ddpdoctor.evidence.source import Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import Condition, Jump, Loop, SourceCode, place_of
 
 # of all batches, the least share that the usual number of forwards followed: with fewer there is no usual number
 STEADY = 0.5
@@ -198,7 +198,7 @@ def _is_behind(
     if forward is None or frame is None or loop is None or place is None or call.seq is None or call.seq <= after:
         return False
     if (place.file, place.function) == (frame.file, frame.function):
-        known = code.at(place.file, place.line) if code is not None else None
+        known = place_of(code, place)
         return known is not None and loop not in known.loops and place.line > loop.line
     callers = forward.stack[forward.stack.index(frame) + 1 :] if frame in forward.stack else ()
     if any((place.file, place.function) == (caller.file, caller.function) for caller in callers):
@@ -216,7 +216,7 @@ def _from_a_later_line(program: Sequence[Frame], callers: Sequence[Frame]) -> bo
 
 
 def _conditions(place: Frame | None, code: SourceCode | None) -> tuple[Condition, ...]:
-    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    known = place_of(code, place)
     return known.conditions if known is not None else ()
 
 

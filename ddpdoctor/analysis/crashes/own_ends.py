@@ -11,6 +11,11 @@ from ddpdoctor.evidence.ranks import RankExit
 ENDED_BY_OTHERS = (-SIGTERM, -SIGABRT)  # by the launcher, and by NCCL's watchdog when a collective has timed out
 
 
+def ended_well(exits: PerRank[RankExit] | None) -> set[int]:
+    """The ranks that ended with exit code 0."""
+    return {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+
+
 def ended_by_themselves(exits: PerRank[RankExit] | None) -> frozenset[int]:
     """The ranks with an error or an exit code of their own, 0 included."""
     return frozenset(entry.rank for entry in exits or () if _is_own(entry.value))

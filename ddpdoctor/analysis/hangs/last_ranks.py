@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ddpdoctor.analysis.crashes.own_ends import ended_well
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
@@ -38,7 +39,7 @@ def derive(
         SkipCheck: no rank has ended, not all others are known, or a rank is still at work.
     """
     living = {activity.rank for activity in activities.each}
-    gone = {entry.rank for entry in exits or () if entry.value.exit_code == 0} - living
+    gone = ended_well(exits) - living
     if not gone or not living:
         raise SkipCheck("no rank is known to have ended before the others")
     if size is not None and len(gone | living) < size.ranks:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.frames import Frame, users_frame
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import SourceCode, place_of
 from ddpdoctor.evidence.stacks import Stacks
 
 UNKNOWN_CALL = "an asynchronous call"
@@ -34,7 +34,7 @@ def waited_for(
     at this line in every snapshot.
     """
     place = users_frame(frames)
-    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    known = place_of(code, place)
     if place is None or known is None:
         return None
     called = known.collectives[-1] if known.collectives else None
