@@ -195,9 +195,10 @@ class _Graph:
 
     def _without_dump(self) -> set[int]:
         """The ranks without a dump of this run; not those that are in no group, which an earlier run with more ranks left."""
-        known = [group for group in self._timeline.groups if group.group_sequences.members_known]
-        members = {rank for group in known for rank in group.members} if known else {*self._timeline.ranks}
-        return members - self._timeline.call_index.records.keys()
+        records = self._timeline.call_index.records
+        lists = {id(group.ranks): group.ranks for one in records.values() for group in one.groups if group.ranks}
+        members = {rank for ranks in lists.values() for rank in ranks} if lists else {*self._timeline.ranks}
+        return members - records.keys()
 
     def _is_awaited_without_dump(self) -> bool:
         """Whether ranks without a dump are all that some operation still lacks, and a rank has long waited in it.

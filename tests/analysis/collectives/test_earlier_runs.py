@@ -8,7 +8,7 @@ from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.recorder import FlightRecord
-from tests.flight_records import STEP, flights, record, waits
+from tests.flight_records import STEP, Did, flights, record, waits
 
 HOUR = 3600
 
@@ -44,5 +44,14 @@ def test_a_dump_of_a_rank_that_this_run_does_not_have_is_of_an_earlier_one() -> 
     timeline = derived(evidence, Timeline)
     assert timeline is not None
     assert timeline.of_earlier_runs == (3,)
+    (finding,) = diagnose(evidence).findings
+    assert (finding.code, finding.ranks) == ("DDP408", (2,))
+
+
+def test_ranks_of_an_earlier_run_are_not_missing_where_only_sends_and_receives_wait() -> None:
+    """Dumps of active entries alone: no collective is left that shows who belongs to the job."""
+    receive = [waits(Did("recv", peers=(2, rank))) for rank in range(2)]
+    others = [record([one], world=3, waited=600.0, lost=9) for one in receive]
+    evidence = flights(*others, None, earlier(record([receive[0]], world=4, waited=600.0, lost=9), HOUR))
     (finding,) = diagnose(evidence).findings
     assert (finding.code, finding.ranks) == ("DDP408", (2,))
