@@ -9,6 +9,7 @@ from dataclasses import replace
 from ddpdoctor.analysis.collectives.aborted_past_a_loop import in_its_call
 from ddpdoctor.analysis.collectives.call_order import reordered
 from ddpdoctor.analysis.collectives.desync import Desyncs
+from ddpdoctor.analysis.collectives.deviating_side import decide
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
@@ -236,7 +237,7 @@ def _finding(
     gave = {rank: shape(issued.calls) for rank, issued in mismatch.issued.items()}
     sides = vote(gave)
     if sides.tied:
-        deviation = programs.decide(group, mismatch.seq, gave, lambda call: shape((call,)))
+        deviation = decide(programs, group, mismatch.seq, gave, lambda call: shape((call,)))
         if deviation is not None:
             sides = replace(sides, minority=deviation.ranks)
     by_shape = grouped(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.desync import Desyncs
+from ddpdoctor.analysis.collectives.deviating_side import decide
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -40,7 +41,7 @@ def check(timeline: Timeline, programs: ProgramComparison, desyncs: Desyncs | No
         }
         sides = vote(held)
         if sides.tied:
-            deviation = programs.decide(group, mismatch.seq, held, lambda call: "/".join(dtypes((call,))))
+            deviation = decide(programs, group, mismatch.seq, held, lambda call: "/".join(dtypes((call,))))
             if deviation is not None:
                 sides = replace(sides, tied=False, minority=deviation.ranks)
         by_dtype = grouped(

@@ -19,10 +19,11 @@ from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compa
 from ddpdoctor.analysis.collectives.conditions_above import callers, condition_over, rank_test, shared_rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
+from ddpdoctor.analysis.collectives.deviating_side import Deviation, decide
 from ddpdoctor.analysis.collectives.final_counts import final_counts
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both, made_by_a_thread
-from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.rank_tests import names_a_rank, ranks_under
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_constant_period, sequence_offset_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
@@ -247,7 +248,8 @@ def _by_programs(
     """Which side differs from ranks with the same part in the job; asked where the group has no majority, or no stacks."""
     if not tied and any(issued.stack for issued in mismatch.issued.values()):
         return None
-    return programs.decide(
+    return decide(
+        programs,
         group,
         mismatch.seq,
         called,

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
-from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
+from ddpdoctor.analysis.collectives.first_deviation import FirstDeviation, FirstDeviations
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
@@ -27,6 +28,8 @@ class DeviatingRanks:
 
     programs: ProgramComparison
     """The calls of each rank beside those of ranks with the same part in the job."""
+    first_deviations: FirstDeviations
+    """Where ranks first deviate from these, call by call."""
     outstanding: Outstanding
     """What ranks have enqueued and not completed."""
 
@@ -198,7 +201,7 @@ class DeviatingRanks:
 
     def _breaks_pattern(self, found: FinalWait) -> FinalWait | None:
         """The minority that left out what had always followed before, of ranks of which no majority shows who deviates."""
-        deviations = [self.programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
+        deviations = [self.first_deviations.of(rank) for rank in found.ranks[:MOST_COMPARED]]
         breaking = {one.rank: one for one in deviations if one is not None and one.breaks_pattern}
         if not breaking or 2 * len(breaking) > len(found.ranks):
             return None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.first_deviation import FirstDeviations
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.completed_calls import completed_by
@@ -79,7 +80,7 @@ class _Graph:
         self._timeline = timeline = programs.timeline
         self._outstanding = outstanding
         self._programs = programs
-        self._deviating = DeviatingRanks(programs, outstanding)
+        self._deviating = DeviatingRanks(programs, FirstDeviations(programs), outstanding)
         dropped = without_completed_alone(timeline.call_index.records)
         self._completed = {
             id(group): completed_by(timeline, group, transfers=self._programs.with_transfers(group), dropped=dropped)
@@ -109,7 +110,7 @@ class _Graph:
         if found.reason not in (Reason.LEFT_OUT, Reason.EXTRA):
             return found
         named = () if found.tied else found.ranks[:MOST_COMPARED]
-        deviations = map(self._programs.first_deviation, named)
+        deviations = map(self._deviating.first_deviations.of, named)
         return replace(found, first_deviations=tuple(one for one in deviations if one is not None))
 
     def _verdict(self) -> WaitForGraph:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation
+from ddpdoctor.analysis.collectives.first_deviation import FirstDeviation
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
