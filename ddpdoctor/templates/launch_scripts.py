@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 
 PORT = 29500  # torchrun's own default, and below Linux's ephemeral ports
 PREFLIGHT = "net"  # names, routes, ports, rendezvous, every pair of nodes, gloo: which layer is broken, and who
@@ -183,11 +184,8 @@ ddpdoctor env
 
 
 def k8s(job: ScriptJob) -> str:
-    """An Indexed Job with the headless Service that gives its pods names; one pod a node."""
-    gpus = f"\n              nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else ""
-    interface = "".join(
-        f"\n            - {{name: {name}, value: {value}}}" for name, value in interface_variables(job).items()
-    )
+    """An Indexed Job with the headless Service that gives its pods names; one pod per node."""
+    address = {"MASTER_ADDR": f"{job.name}-0.{job.name}", "MASTER_PORT": f'"{PORT}"'}
     return f"""# kubectl apply -f FILE; the logs of the pod with index 0 hold the report
 apiVersion: v1
 kind: Service
@@ -212,30 +210,35 @@ spec:
     spec:
       subdomain: {job.name}
       restartPolicy: Never
-      containers:
-        - name: ranks
-          image: {job.image}
-          command: [bash, -c]
-          args:
-            - |
-              set -euo pipefail
-              torchrun=(torchrun --nnodes {job.nodes} --node-rank "$JOB_COMPLETION_INDEX"
-                        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
-              "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
-              exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
-                "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
-          env:
-            - {{name: MASTER_ADDR, value: {job.name}-0.{job.name}}}
-            - {{name: MASTER_PORT, value: "{PORT}"}}
-            - {{name: OMP_NUM_THREADS, value: "{job.threads}"}}{interface}
-          resources:
-            limits:
-              cpu: {job.cpus}{gpus}
-          volumeMounts:
-            - {{name: shm, mountPath: /dev/shm}}
-      volumes:
-        - name: shm  # the default of 64 MiB is too small for NCCL and for data loader workers
-          emptyDir: {{medium: Memory}}
+{indent(_containers(job, "ranks", "JOB_COMPLETION_INDEX", address), 6 * " ")}"""
+
+
+def _containers(job: ScriptJob, name: str, node_rank: str, address: Mapping[str, str]) -> str:
+    """The container and the volume of a pod; `node_rank` is the variable that has its number, `address` the rendezvous."""
+    gpus = f"\n        nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else ""
+    variables = {**address, "OMP_NUM_THREADS": f'"{job.threads}"', **interface_variables(job)}
+    env = "".join(f"\n      - {{name: {variable}, value: {value}}}" for variable, value in variables.items())
+    return f"""containers:
+  - name: {name}
+    image: {job.image}
+    command: [bash, -c]
+    args:
+      - |
+        set -euo pipefail
+        torchrun=(torchrun --nnodes {job.nodes} --node-rank "${node_rank}"
+                  --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
+        "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
+        exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+          "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
+    env:{env}
+    resources:
+      limits:
+        cpu: {job.cpus}{gpus}
+    volumeMounts:
+      - {{name: shm, mountPath: /dev/shm}}
+volumes:
+  - name: shm  # the default of 64 MiB is too small for NCCL and for data loader workers
+    emptyDir: {{medium: Memory}}
 """
 
 
@@ -288,36 +291,11 @@ spec:
 
 def _replica(job: ScriptJob) -> str:
     """A pod of a PyTorchJob; the operator's RANK and WORLD_SIZE count pods, so that torchrun takes them as nodes."""
-    gpus = f"\n                  nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else ""
-    interface = "".join(
-        f"\n                - {{name: {name}, value: {value}}}" for name, value in interface_variables(job).items()
-    )
     return f"""
       restartPolicy: Never
       template:
         spec:
-          containers:
-            - name: pytorch
-              image: {job.image}
-              command: [bash, -c]
-              args:
-                - |
-                  set -euo pipefail
-                  torchrun=(torchrun --nnodes {job.nodes} --node-rank "$RANK"
-                            --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
-                  "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
-                  exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
-                    "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
-              env:
-                - {{name: OMP_NUM_THREADS, value: "{job.threads}"}}{interface}
-              resources:
-                limits:
-                  cpu: {job.cpus}{gpus}
-              volumeMounts:
-                - {{name: shm, mountPath: /dev/shm}}
-          volumes:
-            - name: shm  # the default of 64 MiB is too small for NCCL and for data loader workers
-              emptyDir: {{medium: Memory}}"""
+{indent(_containers(job, "pytorch", "RANK", {}), 10 * " ").rstrip()}"""
 
 
 SCRIPTS: Mapping[str, Callable[[ScriptJob], str]] = {
