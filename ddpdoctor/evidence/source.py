@@ -26,11 +26,13 @@ class Jump:
     """Whether that test is one of the rank: see `Condition.by_rank`."""
     branch: int = 0
     """0 where it stands under the test, 1 in the `else` of it."""
+    tested: int = 0
+    """The line of that `if`; 0 without one, and in cases of older versions."""
 
     @property
     def condition(self) -> Condition:
         """What holds where it is taken."""
-        return Condition(line=self.line, test=self.test, branch=self.branch, by_rank=self.by_rank)
+        return Condition(line=self.tested or self.line, test=self.test, branch=self.branch, by_rank=self.by_rank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,7 @@ class CodePlace:
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around the line, outermost first."""
     exits: tuple[Jump, ...] = ()
-    """The `return`s under a condition by which a run may leave the function below this line; empty in cases of older
+    """The `return`s under a condition by which a run may leave the function above or below this line; empty in cases of older
     versions."""
     calls: tuple[str, ...] = ()
     """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""

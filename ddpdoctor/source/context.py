@@ -160,7 +160,7 @@ class _Index:
             function=scope.name,
             loops=tuple(self._loop(loop, scope) for loop in scope.loops_around(found.block)),
             conditions=self._conditions(found, scope),
-            exits=tuple(self._exits_below(found, scope)),
+            exits=tuple(self._exits(found, scope)),
             calls=tuple(_short(call.func) for call in _called_by(found.node)),
             rank_values=tuple(self._rank_values(scope, line)),
             collectives=tuple(collectives_before(found, scope)),
@@ -297,11 +297,10 @@ class _Index:
             if leaves.form == "return" or not any(block.form in {"for", "while"} for block in inside):
                 yield self._jump(leaves, inside)
 
-    def _exits_below(self, found: RawStatement, scope: Scope) -> Iterator[Jump]:
-        """The `return`s under a condition that the statement may be followed by."""
+    def _exits(self, found: RawStatement, scope: Scope) -> Iterator[Jump]:
+        """The `return`s under a condition that a run may come to before or after the statement."""
         for leaves in scope.exits:
-            below = leaves.node.lineno > (found.node.end_lineno or found.node.lineno)
-            if leaves.form == "return" and below and not leaves.block.excludes(found.block):
+            if leaves.form == "return" and not leaves.block.excludes(found.block):
                 jump = self._jump(leaves, [block for block in leaves.block.chain() if not found.block.inside(block)])
                 if jump.test:
                     yield jump
@@ -318,6 +317,7 @@ class _Index:
             test=" and ".join(one.test for one in (test, *further) if one is not None)[:MAX_TEST],
             by_rank=test is not None and test.by_rank,
             branch=0 if test is None or test.holds else 1,
+            tested=test.line if test is not None else 0,
         )
 
 

@@ -40,9 +40,9 @@ def place(path: Path, line: int) -> CodePlace:
 def test_the_statements_that_leave_a_loop_have_the_test_above_them(tmp_path: Path) -> None:
     (loop,) = place(tmp_path / "train.py", 12).loops
     assert loop.jumps == (
-        Jump(line=8, word="continue", test="batch is None and rank == 1", by_rank=True),
-        Jump(line=11, word="return", test="not part"),
-        Jump(line=13, word="break", test="done()"),
+        Jump(line=8, word="continue", test="batch is None and rank == 1", by_rank=True, tested=7),
+        Jump(line=11, word="return", test="not part", tested=11),
+        Jump(line=13, word="break", test="done()", tested=13),
     )
     assert loop.skips == (8,)
 
@@ -72,10 +72,10 @@ def test_a_jump_stands_under_the_test_of_the_rank_around_its_own(tmp_path: Path)
     code = source_of([Frame(file=str(path), line=15, function="main"), Frame(file=str(path), line=14, function="main")])
     assert code is not None
     (leaves, others, skips, second) = code.places[0].loops[0].jumps
-    assert leaves == Jump(line=6, word="break", test="rank == 0 and done()")
-    assert others == Jump(line=9, word="continue", test="rank == 0", branch=1)
-    assert skips == Jump(line=12, word="continue", test="skips")
-    assert second == Jump(line=14, word="continue", test="rank == 1")
+    assert leaves == Jump(line=6, word="break", test="rank == 0 and done()", tested=3)
+    assert others == Jump(line=9, word="continue", test="rank == 0", branch=1, tested=3)
+    assert skips == Jump(line=12, word="continue", test="skips", tested=11)
+    assert second == Jump(line=14, word="continue", test="rank == 1", tested=13)
     assert [ranks_under(jump.condition, [0, 1, 2]) for jump in (leaves, others, second)] == [(0,), (1, 2), (1,)]
 
 
@@ -260,12 +260,13 @@ def step(self, batch):
 """
 
 
-def test_the_returns_behind_a_line_have_the_tests_below_which_they_stand(tmp_path: Path) -> None:
+def test_the_returns_around_a_line_have_the_tests_below_which_they_stand(tmp_path: Path) -> None:
     path = tmp_path / "step.py"
     path.write_text(GIVES_UP)
     code = source_of([Frame(file=str(path), line=4, function="step")])
     assert code is not None
     assert code.places[0].exits == (
-        Jump(line=7, word="return", test="loss.item() > self.limit"),
-        Jump(line=9, word="return", test="rank == 0"),
+        Jump(line=3, word="return", test="batch is None", tested=2),
+        Jump(line=7, word="return", test="loss.item() > self.limit", tested=6),
+        Jump(line=9, word="return", test="rank == 0", tested=8),
     )

@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.conditions_above import condition_over, rank
 from ddpdoctor.analysis.collectives.rank_tests import (
     Sides,
     exempted_rank,
+    is_the_same_everywhere,
     names_a_rank,
     parts,
     selects_ranks,
@@ -211,8 +212,20 @@ def _on_one_side(mine: tuple[Condition, Frame] | None, theirs: tuple[Condition, 
 
 
 def _deciding_condition(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The last condition above these frames of the user's that ranks of one job can answer differently."""
-    return condition_over(tuple(frame for frame in frames if is_users(frame.file)), code)
+    """The last condition above these frames of the user's that ranks of one job can answer differently, or a `return`'s."""
+    users = tuple(frame for frame in frames if is_users(frame.file))
+    return condition_over(users, code) or _not_returned(users, code)
+
+
+def _not_returned(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """What held where the innermost of these functions went on past a `return` above its line."""
+    for frame in reversed(frames):
+        place = code.at(frame.file, frame.line) if code is not None else None
+        above = [_past(jump) for jump in (place.exits if place is not None else ()) if jump.line < frame.line]
+        told = [condition for condition in above if not is_the_same_everywhere(condition)]
+        if told:
+            return told[-1], frame
+    return None
 
 
 def seen_from_minority(

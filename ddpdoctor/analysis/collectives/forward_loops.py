@@ -39,4 +39,6 @@ def exits_behind(
         return ()
     called = only_users(forward.stack[: forward.stack.index(loop)])
     places = [(frame, code.at(frame.file, frame.line)) for frame in called]
-    return tuple((frame, jump) for frame, place in places if place is not None for jump in place.exits)
+    return tuple(
+        (frame, jump) for frame, place in places if place is not None for jump in place.exits if jump.line > frame.line
+    )

@@ -346,7 +346,7 @@ def test_a_continue_under_a_test_of_the_rank_tells_who_passes_over_the_line_behi
     found = compare(one, other, source_of([*one, *other]))
     assert (found.relation, condition_note(found).removeprefix("the others are ")) == (
         relation,
-        "outside `if rank == 1` (train.py:5)",
+        "outside `if rank == 1` (train.py:4)",
     )
 
 
@@ -398,3 +398,21 @@ def test_of_two_ranks_the_one_that_a_test_exempts_left_the_call_out(
     for sides in (((0,), (1,)), ((1,), (0,))):
         minority, _, found = seen_from_minority(*sides, stacks, code, tied=True)
         assert (minority, found.relation) == (blamed, relation)
+
+
+@pytest.mark.parametrize(
+    ("test", "relation"),
+    [("acc > 0.9", Relation.UNCONDITIONAL), ("not dist.is_initialized()", Relation.PAST)],
+    ids=["a value", "the same everywhere"],
+)
+def test_a_rank_past_a_call_may_have_returned_above_it(test: str, relation: Relation, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        f"def fit(loader):\n    for batch in loader:\n        first(batch)\n        second(batch)\n"
+        f"def first(batch):\n    if {test}:\n        return\n    reduce(batch)\ndef second(batch):\n    reduce(batch)\n"
+    )
+    one = (*stack(path, (4, "fit")), *stack(path, (10, "second")))
+    other = (*stack(path, (3, "fit")), *stack(path, (8, "first")))
+    found = compare(one, other, source_of([*one, *other]))
+    assert found.relation is relation
+    assert (found.condition is not None and found.condition.line == 6) is (relation is Relation.UNCONDITIONAL)
