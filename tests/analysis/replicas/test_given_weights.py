@@ -12,7 +12,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.model import Report
-from tests.analysis.replicas.test_hardware_errors import all_with, headline, healthy, step
+from tests.analysis.replicas.audited_jobs import all_with, headline, healthy, step
 
 SAME = {"w": "a0", "v": "same"}
 WORDS = {"w": 7, "v": 1}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
-from tests.analysis.replicas.test_hardware_errors import all_with, step
+from tests.analysis.replicas.audited_jobs import all_with, step
 
 REDUCED = Gradient(digest="g", reduced=1.5, local=1.0, count=1, standing="reduced")
 OTHER = Gradient(digest="h", reduced=1.4, local=2.0, count=1, standing="reduced")
