@@ -126,7 +126,7 @@ def verify_sync(
             _track(
                 target,
                 options,
-                _Way(nproc=nproc, own_ranks=own_ranks),
+                _RankStart(nproc=nproc, own_ranks=own_ranks),
                 every=every,
                 probe_every=probe_every,
                 recompute=recompute,
@@ -155,7 +155,7 @@ def _refuse_options_of_scripts(given: Mapping[str, object]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
+class _RankStart:
     """How the ranks of a script are started: `nproc` here, by the script itself, or by the launcher that started us."""
 
     nproc: int | None
@@ -270,7 +270,7 @@ def _is_launcher(target: list[str]) -> bool:
 def _track(
     target: list[str],
     options: ReportOptions,
-    way: _Way,
+    rank_start: _RankStart,
     *,
     every: int,
     probe_every: int,
@@ -294,8 +294,8 @@ def _track(
         return track_script(
             Path(target[0]),
             target[1:],
-            nproc=way.nproc,
-            own_ranks=way.own_ranks,
+            nproc=rank_start.nproc,
+            own_ranks=rank_start.own_ranks,
             every=every,
             probe_every=probe_every,
             recompute=recompute,
@@ -311,7 +311,7 @@ def _track(
             assert tracked.evidence is not None
             return tracked.evidence
 
-    command = f"ddpdoctor verify-sync {way.options} {shlex.join(target)}"
+    command = f"ddpdoctor verify-sync {rank_start.options} {shlex.join(target)}"
     with run(every) as tracked:
         if tracked.evidence is None:
             return tracked.code
