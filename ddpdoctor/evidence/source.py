@@ -16,7 +16,7 @@ class Jump:
     line: int
     """The line of the statement, from 1."""
     word: str
-    """`break`, `continue` or `return`."""
+    """`break`, `continue` or `return`, or a handler: `except ValueError`."""
     test: str = ""
     """The test of an `if` in the loop, or in the function, that it stands under, as written; empty without one.
 
@@ -186,8 +186,8 @@ class CodePlace:
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around the line, outermost first."""
     exits: tuple[Jump, ...] = ()
-    """The `return`s under a condition by which a run may leave the function above or below this line; empty in cases of older
-    versions."""
+    """The `return`s under a condition by which a run may leave the function above or below this line, and the handlers that catch
+    an error of this line and go on (`except ValueError`); empty in cases of older versions."""
     calls: tuple[str, ...] = ()
     """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""
     rank_values: tuple[RankValue, ...] = ()

@@ -298,9 +298,13 @@ class _Index:
                 yield self._jump(leaves, inside)
 
     def _exits(self, found: RawStatement, scope: Scope) -> Iterator[Jump]:
-        """The `return`s under a condition that a run may come to before or after the statement."""
+        """The `return`s under a condition that a run may come to around the statement, and the handlers of its errors."""
         for leaves in scope.exits:
-            if leaves.form == "return" and not leaves.block.excludes(found.block):
+            if leaves.form == "swallow" and any(block.node is leaves.block.node for block in found.block.chain()):
+                caught = self._condition(leaves.block)
+                if caught is not None and found.node.lineno < caught.line:
+                    yield Jump(line=caught.line, word=caught.test)
+            elif leaves.form == "return" and not leaves.block.excludes(found.block):
                 jump = self._jump(leaves, [block for block in leaves.block.chain() if not found.block.inside(block)])
                 if jump.test:
                     yield jump

@@ -97,6 +97,13 @@ def stepped(*seq: int) -> CollectiveCalls:
     return replace(calls, forwards=tuple(replace(one, stack=(one.place, TURN)) for one in calls.forwards))
 
 
+HANDLED = (
+    CodePlace(
+        file=TRAIN, line=61, function="train_step", loops=(LOOP,), exits=(Jump(line=66, word="except ValueError"),)
+    ),
+)
+
+
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -113,6 +120,15 @@ SICK = (
         says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 4",
         ranks=(1,),
         where=("/home/me/job/train.py:64 train_step",),
+        measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
+    ),
+    Sick(  # an error of the forward was caught, and the batch with it
+        evidence=replace(
+            ranks(made(0, 2, 4, 6), made(0, 2, 2, 4), made(0, 2, 4, 6)), job=(SourceCode(places=HANDLED),)
+        ),
+        says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 4",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:66 train_step",),
         measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
     ),
     Sick(  # a sum for the loss and a backward are passed over together

@@ -270,3 +270,23 @@ def test_the_returns_around_a_line_have_the_tests_below_which_they_stand(tmp_pat
         Jump(line=7, word="return", test="loss.item() > self.limit", tested=6),
         Jump(line=9, word="return", test="rank == 0", tested=8),
     )
+
+
+HANDLES = """\
+def epoch(self, loader):
+    for batch in loader:
+        try:
+            loss = self.model(batch)
+        except ValueError as error:
+            log(error)
+        except KeyError:
+            raise
+"""
+
+
+def test_the_handlers_that_go_on_after_an_error_of_a_line_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "epoch.py"
+    path.write_text(HANDLES)
+    code = source_of([Frame(file=str(path), line=line, function="epoch") for line in (4, 6)])
+    assert code is not None
+    assert [place.exits for place in code.places] == [(Jump(line=5, word="except ValueError"),), ()]

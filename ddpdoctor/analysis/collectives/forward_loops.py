@@ -32,13 +32,20 @@ def _loops_around(forward: Forward | None, code: SourceCode | None) -> Iterator[
 
 
 def exits_behind(
-    forward: Forward | None, loop: Frame | None, code: SourceCode | None
+    forward: Forward | None, loop: Frame | None, code: SourceCode | None, word: str
 ) -> tuple[tuple[Frame, Jump], ...]:
-    """The `return`s behind a forward in the functions that the line `loop` in the loop around it leads to, with their frames."""
+    """The `return`s (`word`), or the handlers (`except`), behind a forward, each with a frame of its function.
+
+    Of the functions that the line `loop` in the loop around the forward leads to; a handler may be around that line, too.
+    """
     if forward is None or code is None or loop not in forward.stack:
         return ()
-    called = only_users(forward.stack[: forward.stack.index(loop)])
+    called = only_users(forward.stack[: forward.stack.index(loop) + (word == "except")])
     places = [(frame, code.at(frame.file, frame.line)) for frame in called]
     return tuple(
-        (frame, jump) for frame, place in places if place is not None for jump in place.exits if jump.line > frame.line
+        (frame, jump)
+        for frame, place in places
+        if place is not None
+        for jump in place.exits
+        if jump.line > frame.line and jump.word.startswith(word)
     )

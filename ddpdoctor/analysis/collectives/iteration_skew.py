@@ -10,7 +10,7 @@ from operator import and_
 
 from ddpdoctor.analysis.collectives.accumulation_lengths import accumulation_lengths
 from ddpdoctor.analysis.collectives.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.forward_loops import loop_of
+from ddpdoctor.analysis.collectives.forward_loops import exits_behind, loop_of
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
 from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both
 from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
@@ -264,11 +264,17 @@ def _of_some(skew: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int, 
 def _cut_short(
     ranks: Sequence[int], calls: PerRank[CollectiveCalls], code: SourceCode | None
 ) -> tuple[tuple[Frame, Jump], ...]:
-    """The `continue`s below the forwards of these ranks in the loop around them: under a test of the rank, or the only one."""
+    """What may have ended a turn behind the forwards of these ranks: a `continue` of their loop, a handler of their errors.
+
+    Those under a test of the rank, or the only one.
+    """
     found: dict[tuple[str, int], tuple[Frame, Jump]] = {}
     for entry in calls:
-        frame, loop = loop_of(entry.value.forwards[-1] if entry.value.forwards else None, code)
+        last = entry.value.forwards[-1] if entry.value.forwards else None
+        frame, loop = loop_of(last, code)
         if entry.rank in ranks and frame is not None and loop is not None:
+            handlers = exits_behind(last, frame, code, "except")
+            found.update({(at.file, jump.line): (at, jump) for at, jump in handlers})
             jumps = (jump for jump in loop.jumps if jump.word == "continue" and jump.line > frame.line)
             found.update({(frame.file, jump.line): (frame, jump) for jump in jumps})
     by_rank = [one for one in found.values() if is_rank_test(one[1].test, by_rank=one[1].by_rank)]

@@ -158,7 +158,7 @@ def derive(
             went_on=found.went_on,
             frame=frame,
             loop=loop,
-            exits=exits_behind(last, frame, code) if fewer else (),
+            exits=exits_behind(last, frame, code, "return") if fewer else (),
             behind=_behind({entry.rank: entry.value for entry in calls if entry.rank in found.ranks}, code, timeline),
         )
     )
