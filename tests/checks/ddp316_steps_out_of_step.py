@@ -108,7 +108,7 @@ METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
 
-SICK = (
+SICK: tuple[Sick, ...] = (
     Sick(
         evidence=ranks(marks(0, 2, 4, 6), marks(0, 2, 2, 4), marks(0, 2, 4, 6)),
         says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 4",
@@ -293,7 +293,7 @@ WITH_JOIN = FlightRecord(
     ),
 )
 
-SICK = (
+SICK: tuple[Sick, ...] = (
     *SICK,
     Sick(  # it accumulates over three batches where its peers do over two
         evidence=flights(
