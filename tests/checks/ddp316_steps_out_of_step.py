@@ -293,7 +293,7 @@ WITH_JOIN = FlightRecord(
     ),
 )
 
-SICK: tuple[Sick, ...] = (
+SICK = (
     *SICK,
     Sick(  # it accumulates over three batches where its peers do over two
         evidence=flights(
