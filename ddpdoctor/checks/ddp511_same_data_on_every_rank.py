@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SameInputs, SameSamples
 from ddpdoctor.messages import sampler_shares
@@ -31,24 +30,9 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     for samples in divergences.of(SameSamples):
         message = (
             f"in epoch {samples.epoch}, {everyone(samples.ranks, divergences.world_size)} draw the same {samples.unique} samples "
-            f"in the same order{sampler_shares.sentence(samples.shares)}"
+            "in the same order"
         )
-        shown = finding(
-            RULE,
-            samples,
-            message,
-            cause="indices",
-            note="iterates over the samples",
-            remedy=sampler_shares.remedy(samples.shares),
-            numbers={
-                "epoch": samples.epoch,
-                "drawn": samples.drawn,
-                "unique": samples.unique,
-                "repeats": samples.drawn - samples.unique,
-            },
-        )
-        lines = sampler_shares.where(samples.shares, samples.ranks)
-        yield replace(shown, where=(*lines, *shown.where))
+        yield sampler_shares.finding(RULE, samples, message, cause="indices")
     for inputs in divergences.of(SameInputs):
         who = _who(inputs, divergences.world_size)
         message = f"the model gets the same input on {who}, in {inputs.steps} of {inputs.steps} compared steps"

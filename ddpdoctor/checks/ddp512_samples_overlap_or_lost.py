@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SamplesOverlap
 from ddpdoctor.messages import sampler_shares
-from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -28,23 +26,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         message = (
             f"in epoch {found.epoch}, {found.drawn} draws covered {found.unique} of {found.length} samples: {repeats} "
             f"draws were repeats and {found.missing} samples were never drawn{minority}"
-            f"{sampler_shares.sentence(found.shares)}"
         )
-        shown = finding(
-            RULE,
-            found,
-            message,
-            cause="strangers" if found.without_them else "",
-            note="iterates over the samples",
-            remedy=sampler_shares.remedy(found.shares),
-            numbers={
-                "epoch": found.epoch,
-                "drawn": found.drawn,
-                "unique": found.unique,
-                "repeats": repeats,
-                "missing": found.missing,
-                "length": found.length,
-            },
-        )
-        lines = sampler_shares.where(found.shares, found.ranks)
-        yield replace(shown, where=(*lines, *shown.where))
+        cause = "strangers" if found.without_them else ""
+        numbers = {"missing": found.missing, "length": found.length}
+        yield sampler_shares.finding(RULE, found, message, cause=cause, numbers=numbers)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from ddpdoctor.analysis.replicas.divergence import SameSamples, SamplesOverlap
 from ddpdoctor.evidence.training_trace import ShareSeen
 from ddpdoctor.grouping import grouped
-from ddpdoctor.model import Where, group_ranks
+from ddpdoctor.messages import divergence
+from ddpdoctor.model import Finding, Rule, Where, group_ranks
 
 OF_EPOCHS = "call `sampler.set_epoch(epoch)` on every rank, with the same number, before each epoch"
 OF_SEEDS = "give the samplers of all ranks one seed: each draws its part of the same order"
@@ -14,6 +17,33 @@ OF_PARTS = (
     "make each sampler with the number of its own rank and of all ranks: `DistributedSampler(dataset)` without "
     "`num_replicas` and `rank` asks the process group"
 )
+
+
+def finding(
+    rule: Rule,
+    found: SameSamples | SamplesOverlap,
+    message: str,
+    *,
+    cause: str,
+    numbers: Mapping[str, int] | None = None,
+) -> Finding:
+    """The finding of `rule` about the samples of an epoch, with what the samplers draw and the lines that made them."""
+    shown = divergence.finding(
+        rule,
+        found,
+        f"{message}{sentence(found.shares)}",
+        cause=cause,
+        note="iterates over the samples",
+        remedy=remedy(found.shares),
+        numbers={
+            "epoch": found.epoch,
+            "drawn": found.drawn,
+            "unique": found.unique,
+            "repeats": found.drawn - found.unique,
+            **(numbers or {}),
+        },
+    )
+    return replace(shown, where=(*where(found.shares, found.ranks), *shown.where))
 
 
 def remedy(shares: Mapping[int, ShareSeen]) -> str | None:

@@ -27,6 +27,7 @@ from ddpdoctor.render.bench import short
 SCHEMA = "ddpdoctor.bench/1"
 START_SECONDS = 180.0  # ranks that import torch, one after another on a busy machine, and meet
 MAX_FILE_BYTES = 64 << 20  # 500 iterations of 30 sizes are 300 KB
+KEPT_TIMES = 1001  # of one size: one per tenth of a percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +202,11 @@ def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping
     )
 
 
-def thinned(ascending: Sequence[float], most: int = 1001) -> Sequence[float]:
-    """At most so many of the values, the least and the greatest among them, at equal distances in rank."""
-    if len(ascending) <= most:
+def thinned(ascending: Sequence[float]) -> Sequence[float]:
+    """At most `KEPT_TIMES` of the values, the least and the greatest among them, at equal distances in rank."""
+    if len(ascending) <= KEPT_TIMES:
         return ascending
-    return [quantile(ascending, place / (most - 1)) for place in range(most)]
+    return [quantile(ascending, place / (KEPT_TIMES - 1)) for place in range(KEPT_TIMES)]
 
 
 def _differences(values: Sequence[float], others: Sequence[float]) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -14,20 +14,19 @@ from ddpdoctor.launch.ranks import our_file, run_ranks
 
 
 def compare_reference(
-    arguments: Sequence[str] = (),
     *,
     nproc: int | None,
     deadline_seconds: float,
     on_wait: Callable[[Waiting], None] | None = None,
 ) -> tuple[Evidence, bool]:
-    """The comparison after a few steps of the reference job, and whether this process is the one that speaks.
+    """The comparison after a few steps of the reference job, and whether this process is the one that reports.
 
     Raises:
         UsageError: `nproc` is out of range, or given under a launcher, or needed and absent.
     """
     ran = run_ranks(
         our_file("probes", "verify_sync.py"),
-        arguments,
+        (),
         nproc=nproc,
         deadline_seconds=deadline_seconds,
         on_wait=on_wait,
