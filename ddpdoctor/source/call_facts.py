@@ -14,7 +14,7 @@ from ddpdoctor.source.call_meanings import SHARDS, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
 from ddpdoctor.source.dotted_names import dotted, is_gradient
 from ddpdoctor.source.guards import value_of
-from ddpdoctor.source.listed_functions import functions_of_each
+from ddpdoctor.source.listed_functions import functions_given, functions_of_each
 from ddpdoctor.source.listed_objects import methods_of_each
 from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import At
@@ -80,6 +80,7 @@ class CallFacts:
             and not self._may_answer(raw)
             and not self._handed_on(raw, scope)
             and not self._is_of_list(raw, at)
+            and not self._is_given(raw, scope)
             and not _is_work_in_a_branch(raw)
         ):
             return None
@@ -155,13 +156,15 @@ class CallFacts:
         at = At(scope, raw.order, raw.block)
         found = list(methods_of_each(self.values, raw.node, at)) if call.target or self._is_of_list(raw, at) else []
         functions = [] if call.target or call.does or found else list(functions_of_each(self.values, raw.node, at))
+        if not call.target and any(guard.by_rank for guard in call.guards):  # else one caller's function is not another's
+            functions += functions_given(self.values, raw.node, at)
         for method, put in found:
             guards = (
                 each for each in self.places.guards.around(put.block, put.order, put.scope) if each.form != "main"
             )
             yield replace(call, target=method.id, guards=(*guards, *call.guards))
         for function in functions:
-            yield replace(call, target=function.id)
+            yield replace(call, target=function.id, name=function.name)
         if not found and not functions:
             yield call
 
@@ -171,6 +174,11 @@ class CallFacts:
         if isinstance(func, ast.Call):
             return next(methods_of_each(self.values, raw.node, at), None) is not None
         return isinstance(func, ast.Name) and next(functions_of_each(self.values, raw.node, at), None) is not None
+
+    def _is_given(self, raw: RawCall, scope: Scope) -> bool:
+        """Whether a call in a branch is one of a function that callers give."""
+        func = raw.node.func
+        return raw.block.form in {"if", "else"} and isinstance(func, ast.Name) and func.id in scope.parameters
 
     def _may_answer(self, raw: RawCall) -> bool:
         """Whether a method of an unknown object, in a branch, may be one of the program's own."""

@@ -1,4 +1,6 @@
-"""Functions of the program in a list that a loop goes over and calls: `for handler in HANDLERS["epoch_end"]: handler(state)`."""
+"""Functions of the program that a variable stands for, one after the other: in a list that a loop goes over and calls, as in
+`for handler in HANDLERS["epoch_end"]: handler(state)`, or given by several callers, as in `run_on_main(save)`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At
@@ -30,6 +33,16 @@ def functions_of_each(values: Values, node: ast.Call, at: At) -> Iterator[Scope]
         meant = values.index.target(found[1].scope, dotted(each)) if found is not None and dotted(each) else None
         if meant is not None and not meant.is_class:
             yield meant
+
+
+def functions_given(values: Values, node: ast.Call, at: At) -> Iterator[Scope]:
+    """The functions that callers give for the parameter that a call calls, as far as they are known."""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name not in at.scope.parameters or name in at.scope.definitions:
+        return
+    for made in dict.fromkeys(one.made for one in values.of(node.func, at) if one.kind is Kind.FUNCTION):
+        if (function := values.function_named(made)) is not None:
+            yield function
 
 
 def _written(values: Values, node: ast.expr, at: At) -> tuple[ast.List | ast.Tuple, At] | None:
