@@ -71,6 +71,8 @@ class Condition:
     """Whether the test is that of an `elif`, and the line in its body."""
     first: int = 0
     """The line of the `if` from which the branches are counted, where another one has the test; else 0."""
+    selects: str = ""
+    """The ranks of which the test is true, where the file tells what its names hold: `rank == 0`; else empty."""
 
     def excludes(self, other: Condition) -> bool:
         """Whether both are branches of one statement, so that a run takes one of them at most."""

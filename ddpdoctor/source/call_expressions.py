@@ -85,7 +85,7 @@ def call_of_torch(file: str, line: int, op: str, owner: int | None = None) -> Ca
         if text is None:
             return None
         tree = ast.parse(text)
-        ranks = names_of_the_rank(tree) | (_NAMED_AS_THE_RANK - stored_in([tree]))
+        ranks = frozenset(names_of_the_rank(tree)) | (_NAMED_AS_THE_RANK - stored_in([tree]))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     calls = [found for found in _calls(tree, line) if last_name(found[0]) == op]

@@ -156,7 +156,9 @@ class CallFacts:
         at = At(scope, raw.order, raw.block)
         found = list(methods_of_each(self.values, raw.node, at)) if call.target or self._is_of_list(raw, at) else []
         functions = [] if call.target or call.does or found else list(functions_of_each(self.values, raw.node, at))
-        if not call.target and any(guard.by_rank for guard in call.guards):  # else one caller's function is not another's
+        if not call.target and any(
+            guard.by_rank for guard in call.guards
+        ):  # else one caller's function is not another's
             functions += functions_given(self.values, raw.node, at)
         for method, put in found:
             guards = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,13 @@ from ddpdoctor.source.calls_on_the_way import (
 )
 from ddpdoctor.source.group_arguments import passes_a_group
 from ddpdoctor.source.loop_counters import counter_of
-from ddpdoctor.source.rank_dataflow import compares_the_rank, names_of_the_rank, tells_the_rank, values_by_rank
+from ddpdoctor.source.rank_dataflow import (
+    compares_the_rank,
+    names_of_the_rank,
+    selected_ranks,
+    tells_the_rank,
+    values_by_rank,
+)
 from ddpdoctor.source.scopes import Block, RawExit, RawLoop, RawStatement, Scope
 from ddpdoctor.source.waiting_loops import awaited
 from ddpdoctor.source.walk import walk
@@ -122,8 +128,8 @@ class _Index:
 
     file: str
     lines: list[str]
-    ranks: frozenset[str]
-    """The names that hold the rank."""
+    ranks: Mapping[str, ast.expr | None]
+    """The names that hold the rank, with their values."""
     scopes: list[Scope]
 
     def requests(self) -> Iterator[Request]:
@@ -267,6 +273,7 @@ class _Index:
                     by_rank=tells_the_rank(test, self.ranks),
                     elif_=first > 0 and block.form == "if" and block.branch > 0,
                     first=first if first != line else 0,
+                    selects=selected_ranks(test, self.ranks),
                 )
             case "except" if (handler := block.handler) is not None:
                 caught = f"except {_short(test)}" if test is not None else "except"
@@ -410,7 +417,7 @@ def _is_false(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and not value.value
 
 
-def _decorators(scope: Scope, ranks: frozenset[str]) -> Iterator[Condition]:
+def _decorators(scope: Scope, ranks: Collection[str]) -> Iterator[Condition]:
     """Those by which one rank alone runs the function, or a rank that was asked before does not: its cache answers.
 
     And those whose arguments depend on the rank: `@trainer.on(Events.EPOCH_COMPLETED(every=2 + (rank == 1)))`.

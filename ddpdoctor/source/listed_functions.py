@@ -1,5 +1,7 @@
-"""Functions of the program that a variable stands for, one after the other: in a list that a loop goes over and calls, as in
-`for handler in HANDLERS["epoch_end"]: handler(state)`, or given by several callers, as in `run_on_main(save)`.
+"""Functions of the program that a variable stands for, one after the other.
+
+They stand in a list that a loop goes over and calls: `for handler in HANDLERS["epoch_end"]: handler(state)`. Or several callers
+give them: `run_on_main(save)`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS
@@ -16,16 +16,19 @@ _FIRST_RANK = frozenset(
 )
 _RANK_IN_A_PAIR = {"get_dist_info": 0, "get_world_size_and_rank": 1}  # of mmcv and mmengine, of torchtune
 _ASKS_FOR_THE_RANK = ast.parse("get_rank()", mode="eval").body
+_MOST_STEPS = 8  # from a test through names to the rank
 _LOOK_UPS = re.compile(r"(?:^|\.)(?:environ\.get|getenv)$")
 
 
-def names_of_the_rank(tree: ast.Module) -> frozenset[str]:
+def names_of_the_rank(tree: ast.Module) -> Mapping[str, ast.expr | None]:
     """`r` of `r = dist.get_rank()`, `self.gpu` of `self.gpu = int(os.environ["LOCAL_RANK"])`, `first` of `first = r == 0`.
 
-    And functions of the file whose one `return` gives the rank, or a test of it alone, and the first parameter of the function
-    that `mp.spawn` starts. No name that holds something else in another place.
+    And functions and properties of the file whose one `return` gives the rank, or a test of it alone, and the first parameter of
+    the function that `mp.spawn` starts. No name that holds something else in another place. Each with its value, where it is
+    given one in one place.
     """
-    known = {*_spawned(tree)}
+    spawned = {*_spawned(tree)}
+    known = {*spawned}
     tuples = {name: value.elts for name, value in _returned(tree).items() if isinstance(value, ast.Tuple)}
     assigned = [(ast.unparse(target), value) for node in ast.walk(tree) for target, value in _assigned(node, tuples)]
     assigned += [(name, value) for name, value in _returned(tree).items() if not isinstance(value, ast.Tuple)]
@@ -33,16 +36,58 @@ def names_of_the_rank(tree: ast.Module) -> frozenset[str]:
         known |= found
     other = {name for name, value in assigned if not _is_rank(value, known)}
     loops = {ast.unparse(node.target) for node in ast.walk(tree) if isinstance(node, ast.For | ast.comprehension)}
-    return frozenset(known - other - loops)
+    values: dict[str, list[ast.expr]] = {name: [_ASKS_FOR_THE_RANK] for name in spawned}
+    for name, value in assigned:
+        values.setdefault(name, []).append(value)
+    return {name: given[0] if len(given := values[name]) == 1 else None for name in sorted(known - other - loops)}
 
 
-def tells_the_rank(test: ast.expr, names: frozenset[str]) -> bool:
+def selected_ranks(test: ast.expr, names: Mapping[str, ast.expr | None]) -> str:
+    """`rank == 0` of a test that asks no more, whatever `names` stand for it: `self.main`, `not first()`; else empty."""
+    negated, at = False, test
+    for _ in range(_MOST_STEPS):
+        match at:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                negated, at = not negated, operand
+            case ast.Compare(
+                left=left, ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value=int(rank))]
+            ):
+                same = isinstance(how, ast.Eq) is not negated
+                return f"rank {'==' if same else '!='} {rank}" if _is_the_rank_itself(left, names) else ""
+            case _ if (value := _value_of(at, names)) is not None:
+                at = value
+            case _:
+                break
+    return ""
+
+
+def _is_the_rank_itself(node: ast.expr, names: Mapping[str, ast.expr | None]) -> bool:
+    for _ in range(_MOST_STEPS):
+        match node:
+            case ast.Call(func=ast.Name(id="int"), args=[inner]) | ast.IfExp(body=inner, orelse=ast.Constant()):
+                node = inner
+            case _ if (value := _value_of(node, names)) is not None:
+                node = value
+            case _:
+                break
+    if isinstance(node, ast.Call) and (node.args or node.keywords) and not _LOOK_UPS.search(ast.unparse(node.func)):
+        return False  # a rank in a group: `dist.get_rank(group)`
+    return isinstance(node, ast.Call | ast.Subscript) and _is_rank(node, set())
+
+
+def _value_of(node: ast.expr, names: Mapping[str, ast.expr | None]) -> ast.expr | None:
+    """The value of a name, or of a call without arguments."""
+    called = node.func if isinstance(node, ast.Call) and not node.args and not node.keywords else node
+    return names.get(ast.unparse(called)) if isinstance(called, ast.Name | ast.Attribute) else None
+
+
+def tells_the_rank(test: ast.expr, names: Collection[str]) -> bool:
     """Whether one of `names` stands in `test`."""
     parts = (node for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute))
     return any(ast.unparse(part) in names for part in parts)
 
 
-def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[tuple[ast.expr, bool]]:
+def values_by_rank(statement: ast.stmt, names: Collection[str]) -> Iterator[tuple[ast.expr, bool]]:
     """The outermost arithmetic and conditional expressions in `statement` with the rank in them, and whether they compare it.
 
     `epochs - (rank == 1)` compares it, and `seed + rank` does not. A comparison alone is a switch, such as `disable=rank != 0`,
@@ -60,12 +105,12 @@ def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[tuple
             pending.extend(child for child in inner if isinstance(child, ast.expr))
 
 
-def _contains_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
+def _contains_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
     known = {*names}
     return any(isinstance(part, ast.expr) and _holds_the_rank(part, known) for part in ast.walk(expression))
 
 
-def compares_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
+def compares_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
     """Whether the rank is compared with something in `expression`: `2 + (rank == 1)`; `names` hold it."""
     known = {*names}
     return any(
@@ -95,6 +140,8 @@ def _returned(tree: ast.Module) -> dict[str, ast.expr]:
             match [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]:
                 case [ast.expr() as value]:
                     found[node.name] = value
+                    if node.args.args and node.args.args[0].arg == "self":
+                        found[f"self.{node.name}"] = value
     return found
 
 

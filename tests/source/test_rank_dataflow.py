@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
+from ddpdoctor.source.rank_dataflow import names_of_the_rank, selected_ranks, tells_the_rank, values_by_rank
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,37 @@ from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, va
     ],
 )
 def test_names_that_hold_the_rank(source: str, names: set[str]) -> None:
-    assert names_of_the_rank(ast.parse(source)) == names
+    assert {*names_of_the_rank(ast.parse(source))} == names
+
+
+OF_A_CLASS = """
+class Comm:
+    def start(self, g):
+        self.rank = dist.get_rank()
+        self.inner = dist.get_rank(g)
+        self.half = self.rank % 2
+
+    @property
+    def main(self):
+        return self.rank == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "selected"),
+    [
+        ("self.main", "rank == 0"),
+        ("not self.main", "rank != 0"),
+        ("self.rank == 2", "rank == 2"),
+        ("self.half == 0", ""),
+        ("self.inner == 0", ""),
+        ("self.main and late", ""),
+        ("other.main", ""),
+    ],
+)
+def test_ranks_that_a_test_selects_whatever_names_stand_for_them(test: str, selected: str) -> None:
+    names = names_of_the_rank(ast.parse(OF_A_CLASS))
+    assert selected_ranks(ast.parse(test, mode="eval").body, names) == selected
 
 
 @pytest.mark.parametrize(("test", "told"), [("r == owner", True), ("parts[args.gpu]", True), ("step % r2", False)])

@@ -66,7 +66,7 @@ def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
 
     A local rank counts as the rank. Empty where the test does neither.
     """
-    one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
+    one, first = _ONE_RANK.search(_asked_by(condition)), _THE_FIRST.search(_asked_by(condition))
     if one is not None:
         wanted, same = whole_number(one["rank"]), one["how"] == "=="
     elif first is not None:
@@ -76,9 +76,14 @@ def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
     return tuple(rank for rank in ranks if (rank == wanted) is (same is condition.holds))
 
 
+def _asked_by(condition: Condition) -> str:
+    """The test by what its names hold, where that is known, else as written."""
+    return condition.selects or condition.test
+
+
 def exempted_rank(condition: Condition) -> int | None:
     """The rank that alone is not to come below `if rank != N`, or `if not is_main_process`; None under other tests."""
-    one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
+    one, first = _ONE_RANK.search(_asked_by(condition)), _THE_FIRST.search(_asked_by(condition))
     if condition.branch or (one is None and first is None):
         return None
     if one is not None:

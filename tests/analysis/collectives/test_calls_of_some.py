@@ -66,6 +66,14 @@ def test_it_is_not_where_it_does_not_explain_who_waits_beside_whom(requests: tup
     assert found is None or 50 not in found[2]
 
 
+def test_a_test_whose_name_does_not_tell_selects_the_ranks_that_the_file_says() -> None:
+    request = made("self.main")
+    (condition,) = request.conditions
+    told = replace(request, conditions=(replace(condition, selects="rank == 0"),))
+    assert blamed(told, waits="bss") == ("DDP305", (0,), {23, 24, 50})
+    assert blamed(request, waits="bss") != ("DDP305", (0,), {23, 24, 50})
+
+
 def behind_a_loop(*requests: Request) -> tuple[str, set[int]]:
     """Rank 0 waits in a barrier behind the loop in which its peers are: the code of the finding, and its lines."""
     loop = Loop(line=58, head="for batch in loader")
