@@ -7,7 +7,7 @@ from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepMark
 from tests.flight_records import TRAIN
 
 
-def drew(*in_pass: int, of: int, seq: int = 1, lacks: int | None = None) -> CollectiveCalls:
+def drew(*in_pass: int, of: int | None, seq: int = 1, lacks: int | None = None) -> CollectiveCalls:
     """A rank that drew these batches of its passes, and made a forward and one sum of gradients with each but batch `lacks`."""
     marks, made = [], 0
     for number, place in enumerate(in_pass, 1):

@@ -25,6 +25,8 @@ def sentence(departure: LoopDeparture) -> str:
             return f"{ranks} left {_its(departure)} loop after drawing {departure.batches}{of} batches{went_on}"
         case How.SHORT:
             return f"a pass over the data has {_lengths(departure)}"
+        case How.ENDED if departure.batches is not None:
+            return f"{ranks} ended {_its(departure)} loop after {departure.batches} batches, and {others} drew a further one"
         case How.ENDED:
             return f"{ranks} ended {_its(departure)} loop after forward {departure.iteration}, and {others} made a further one"
         case How.SKIPPED:

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import pairwise
 
 from ddpdoctor.analysis.collectives.forward_loops import exits_behind, loop_of, loop_with_an_exit
-from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only
+from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, is_the_same_everywhere, lets_pass_only
 from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
@@ -136,7 +136,7 @@ def derive(
         _first(marks, common)
         or _irregular(marks, common)
         or _at_the_end(marks)
-        or _by_the_call_behind(marks, calls, code)
+        or _by_the_call_behind(marks, calls, code, timeline)
     )
     if found is None:
         return LoopDepartures(None)
@@ -200,19 +200,23 @@ def _is_behind(
     if (place.file, place.function) == (frame.file, frame.function):
         known = place_of(code, place)
         return known is not None and loop not in known.loops and place.line > loop.line
-    callers = forward.stack[forward.stack.index(frame) + 1 :] if frame in forward.stack else ()
-    if any((place.file, place.function) == (caller.file, caller.function) for caller in callers):
+    to_the_loop = forward.stack[forward.stack.index(frame) :][::-1] if frame in forward.stack else ()
+    if any((place.file, place.function) == (caller.file, caller.function) for caller in to_the_loop[:-1]):
         return True
-    return _from_a_later_line(program, callers[::-1])
+    return _from_a_later_line(program, to_the_loop, loop, code)
 
 
-def _from_a_later_line(program: Sequence[Frame], callers: Sequence[Frame]) -> bool:
+def _from_a_later_line(
+    program: Sequence[Frame], to_the_loop: Sequence[Frame], loop: Loop, code: SourceCode | None
+) -> bool:
     """Whether the first of these lines, outermost first, that differs from those to the loop is below it in its function."""
-    differing = next(((here, there) for here, there in zip(program, callers, strict=False) if here != there), None)
+    differing = next(((here, there) for here, there in zip(program, to_the_loop, strict=False) if here != there), None)
     if differing is None:
         return False
     here, there = differing
-    return (here.file, here.function) == (there.file, there.function) and here.line > there.line
+    known = code.at(here.file, here.line) if code is not None else None
+    outside = there != to_the_loop[-1] or (known is not None and loop not in known.loops)
+    return outside and (here.file, here.function) == (there.file, there.function) and here.line > there.line
 
 
 def _conditions(place: Frame | None, code: SourceCode | None) -> tuple[Condition, ...]:
@@ -327,7 +331,10 @@ def _at_the_end_of_some(last: Mapping[int, StepMark]) -> _Found | None:
 
 
 def _by_the_call_behind(
-    marks: Mapping[int, Mapping[int, StepMark]], calls: PerRank[CollectiveCalls], code: SourceCode | None
+    marks: Mapping[int, Mapping[int, StepMark]],
+    calls: PerRank[CollectiveCalls],
+    code: SourceCode | None,
+    timeline: Timeline | None,
 ) -> _Found | None:
     """Some ranks made a call behind the loop, under no condition, where the others made a further forward in it.
 
@@ -340,12 +347,20 @@ def _by_the_call_behind(
         or any(mark.of is not None for each in marks.values() for mark in each.values())
     ):
         return None
-    behind = _behind({entry.rank: entry.value for entry in calls if entry.rank in early}, code)
-    if {*behind} != {*early} or any(_conditions(call.place, code) for call in behind.values()):
+    behind = _behind({entry.rank: entry.value for entry in calls if entry.rank in early}, code, timeline)
+    if {*behind} != {*early} or any(_may_be_left_out(call, rank, timeline, code) for rank, call in behind.items()):
         return None
+    last = marks[early[0]].get(least)
     return _Found(
-        how=How.ENDED, ranks=early, tied=False, iteration=least, batches=None, lengths={}, forwards=least, went_on=False
-    )
+        how=How.ENDED, ranks=early, tied=False, iteration=least, batches=last.in_pass if last is not None else None,
+        lengths={}, forwards=least if last is None or last.in_pass is None else None, went_on=False,
+    )  # fmt: skip
+
+
+def _may_be_left_out(call: CollectiveCall, rank: int, timeline: Timeline | None, code: SourceCode | None) -> bool:
+    """Whether a condition stands around a line that led to this call, so that others may never come to it."""
+    lines = (call.place, *_program_of(call, rank, timeline))
+    return any(not is_the_same_everywhere(one) for line in lines for one in _conditions(line, code))
 
 
 def _left_or_short(

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.loop_departures import LoopDepartures
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDepartures
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
@@ -39,6 +39,35 @@ def test_the_lines_that_led_to_a_call_tell_whether_it_is_behind_the_loop(line: i
     found = derived(evidence, LoopDepartures)
     assert found is not None
     assert (found.at_the_end is not None) is behind
+
+
+@pytest.mark.parametrize(
+    ("loops", "condition", "ended"), [((), None, True), ((LOOP,), None, False), ((), "rank == 0", False)]
+)
+def test_a_helper_called_below_the_loop_tells_that_a_loader_without_a_length_had_fewer_batches(
+    loops: tuple[Loop, ...], condition: str | None, *, ended: bool
+) -> None:
+    """Not where the helper is called within that loop, or where others may leave its call out."""
+    conditions = (Condition(line=102, test=condition, branch=0),) if condition is not None else ()
+    in_loop, below = Frame(file=TRAIN, line=61, function="main"), Frame(file=TRAIN, line=9, function="evaluate")
+    code = SourceCode(
+        places=(
+            CodePlace(file=TRAIN, line=61, function="main", loops=(LOOP,)),
+            CodePlace(file=TRAIN, line=103, function="main", loops=loops, conditions=conditions),
+        )
+    )
+    call = CollectiveCall(op="all_gather", group="0", seq=3, place=below, returned=False)
+    marks = [drew(1, 2, of=None), drew(1, 2, 3, of=None)]
+    facts = {
+        rank: (replace(one, forwards=tuple(replace(each, place=in_loop, stack=(in_loop,)) for each in one.forwards)),)
+        for rank, one in enumerate(marks)
+    }
+    facts[0] = (replace(facts[0][0], calls=(call,)),)
+    last = waits(Did("all_gather", line=9, function="evaluate", main=103))
+    found = derived(flights([STEP, STEP, last], [STEP, STEP, waits(STEP)], facts=facts, job=(code,)), LoopDepartures)
+    assert found is not None
+    told = found.first is not None and (found.first.how, found.first.ranks, found.first.batches)
+    assert told == ((How.ENDED, (0,), 2) if ended else False)
 
 
 def test_a_rank_that_draws_more_than_its_loader_says_has_that_many_batches() -> None:
