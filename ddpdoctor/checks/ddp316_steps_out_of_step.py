@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import compare
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
 from ddpdoctor.analysis.collectives.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips, turns_cut_short
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests
@@ -330,9 +330,8 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None, code: SourceCode 
 def _by_lines(forward: OtherForward, code: SourceCode | None) -> Finding:
     sides = forward.sides
     majority, minority, *_ = sides.sides
-    test = condition_note(
-        compare(forward.programs[minority[0]], forward.programs[majority[0]], code, (minority, majority))
-    )
+    comparison = compare(forward.programs[minority[0]], forward.programs[majority[0]], code, (minority, majority))
+    test = condition_note(comparison)
     by_place = grouped((forward.places[rank], rank) for rank in (*sides.minority, *sides.majority))
     said = " and ".join(
         f"{group_ranks(ranks)} in {place.function} ({PurePath(place.file).name}:{place.line})"
@@ -343,15 +342,29 @@ def _by_lines(forward: OtherForward, code: SourceCode | None) -> Finding:
         "reduced together",
         ranks=sides.minority,
         where=[
-            Where.at(
-                place, rank=rank, note=f"forward {forward.number}{f', {test}' if test and rank in minority else ''}"
-            )
-            for place, ranks in by_place.items()
-            for rank in ranks
+            *(_of_a_loop(forward, comparison, code) if not test else ()),
+            *(
+                Where.at(
+                    place, rank=rank, note=f"forward {forward.number}{f', {test}' if test and rank in minority else ''}"
+                )
+                for place, ranks in by_place.items()
+                for rank in ranks
+            ),
         ],
         remedy=OF_A_FORWARD,
         forward=forward.number,
     )
+
+
+def _of_a_loop(forward: OtherForward, comparison: Comparison, code: SourceCode | None) -> list[Where]:
+    """What says how often a loop turns that one side is in: values that depend on the rank, else the head of that loop."""
+    majority, minority, *_ = forward.sides.sides
+    inside = majority if comparison.relation is Relation.PAST else minority
+    values = [*rank_values.in_functions(forward.programs[inside[0]], minority[0], code)]
+    loop, frame = comparison.loop, comparison.frame
+    if values or loop is None or frame is None or comparison.relation not in (Relation.PAST, Relation.WITHIN):
+        return values
+    return [Where.at(replace(frame, line=loop.line), rank=minority[0], note=f"the loop `{loop.head}`")]
 
 
 def _left_by(skipped: SkippedBatch, desyncs: Desyncs) -> Desync | None:

@@ -1,9 +1,11 @@
 """The first forward that is another one on some ranks is shown with the test that sent them there."""
 
+import pytest
+
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, RankValue, SourceCode
 from tests.flight_records import TRAIN
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
@@ -48,3 +50,33 @@ def test_a_gan_whose_rank_1_trains_its_generator_in_other_steps_is_shown_with_th
         "forward 2",
         "forward 2",
     ]
+
+
+VALUE = RankValue(line=61, text="3 - (rank == 1)", targets=(), compares=True, in_head=True)
+
+
+@pytest.mark.parametrize(
+    ("head", "values", "shown"),
+    [
+        ("for _ in range(3 - (rank == 1))", (VALUE,), "`3 - (rank == 1)` depends on the rank"),
+        ("for _ in range(turns)", (), "the loop `for _ in range(turns)`"),
+    ],
+)
+def test_a_forward_in_a_loop_that_a_rank_has_left_is_shown_with_the_head_of_the_loop(
+    head: str, values: tuple[RankValue, ...], shown: str
+) -> None:
+    inner = Loop(line=61, head=head)
+    code = SourceCode(
+        places=(
+            CodePlace(file=TRAIN, line=62, function="<module>", loops=(LOOP, inner), rank_values=values),
+            CodePlace(file=TRAIN, line=64, function="<module>", loops=(LOOP,)),
+        )
+    )
+    ends = (LOST_PEER, RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER)
+    made = ((D_STEP, D_STEP), (D_STEP, G_STEP), (D_STEP, D_STEP))
+    job = ended(*((trains(*steps), end) for steps, end in zip(made, ends, strict=True)), job=(code,))
+
+    first, *_ = diagnose(job).findings
+
+    assert (first.code, first.ranks) == ("DDP316", (1,))
+    assert (first.where[0].line, first.where[0].note) == (61, shown)
