@@ -36,7 +36,8 @@ SCALER_REMEDY = (
 def check(divergences: Divergences, code: SourceCode | None = None) -> Iterator[Finding]:
     """The first step at which the ranks are out of line."""
     for found in divergences.of(StepSkipped):
-        skipped = f"{group_ranks(found.ranks)} skipped step {found.step} of {divergences.steps}"
+        step = f"a step of {found.optimizer}" if found.optimizer else f"step {found.step} of {divergences.steps}"
+        skipped = f"{group_ranks(found.ranks)} skipped {step}"
         doubt = tie_note(tied=found.tied)
         scale = {} if found.scale is None else {"scale": found.scale}
         yield finding(
@@ -55,6 +56,8 @@ def _note(found: StepSkipped, code: SourceCode | None) -> str:
     others_alone = bool(found.lines) and {*found.lines}.isdisjoint(found.ranks)
     test = rank_test(tuple(dict.fromkeys(found.lines.values())), code)
     under = f", {condition_text(test[0], test[1].file)}" if test is not None else ""
+    if found.optimizer:
+        return f"steps {found.optimizer}{under}"
     return f"{'the' if others_alone else 'the next'} optimizer step{under}"
 
 
@@ -62,6 +65,8 @@ def _how(found: StepSkipped) -> str:
     match found.cause:
         case SkipCause.FOUND_INF:
             return f"its GradScaler (scale {found.scale:g}) found non-finite gradients; those of its peers did not"
+        case SkipCause.STEPS if found.optimizer:
+            return f"its steps in all: {sides_sentence(found.sides)}"
         case SkipCause.STEPS:
             return f"optimizer steps before the same forward: {sides_sentence(found.sides)}"
         case SkipCause.POSITION:

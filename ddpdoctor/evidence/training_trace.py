@@ -41,6 +41,18 @@ class TensorKind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerSteps:
+    """What one of several optimizers did on one rank."""
+
+    name: str
+    """Its class."""
+    steps: int
+    """The number of its steps."""
+    first: Frame | None
+    """The user's line of its first step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSeen:
     """A forward of the same batch on all ranks, beside the training."""
 
@@ -272,6 +284,8 @@ class Track:
     """The user's line that writes one, by its name, where it was seen."""
     steps_made: int | None = None
     """How many steps the rank made; None where its trace ends early."""
+    by_optimizer: tuple[OptimizerSteps, ...] = ()
+    """Those of each of several optimizers, in the order of their first ones."""
     forwards_made: int | None = None
     """How many wrapped forwards it made; None where its trace ends early."""
     never_probed: bool = False

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from torch.optim import Optimizer
+
+from .schema.final_records import OptimizerSteps
+from .trace_writer import user_line
+
 
 class StepCounts:
     """Counts of one rank. A step counts where it steps a wrapped model; a probe may step another one on one rank alone."""
@@ -57,3 +62,30 @@ class StepCounts:
         self.steps += stepped
         self.shadowed += stepped
         self.since = int(stepped)
+
+
+class StepsByOptimizer:
+    """How many steps each optimizer made that steps a wrapped model, in the order of their first ones."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._first: dict[int, OptimizerSteps] = {}
+
+    def step(self, optimizer: Optimizer) -> None:
+        """`optimizer` has stepped."""
+        key = id(optimizer)
+        if key not in self._counts:
+            self._counts[key] = 0
+            self._first[key] = OptimizerSteps(type(optimizer).__name__, 0, user_line())
+        self._counts[key] += 1
+
+    def forget(self) -> None:
+        """The first model was wrapped: steps before are another story."""
+        self._counts.clear()
+        self._first.clear()
+
+    @property
+    def of_several(self) -> list[OptimizerSteps] | None:
+        """Those of each optimizer; None where there is one."""
+        each = [first._replace(steps=self._counts[key]) for key, first in self._first.items()]
+        return each if len(each) > 1 else None

@@ -47,7 +47,7 @@ from .schema.source_line import SourceLine
 from .schema.step_records import Backward, Overflow, Step, Stepping
 from .schema.training_trace import VERSION, Joined
 from .shard_digests import Parts
-from .step_counts import StepCounts
+from .step_counts import StepCounts, StepsByOptimizer
 from .step_window import StepWindow
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter, user_line
@@ -73,7 +73,7 @@ class StepTracker:
         recompute: bool = False,
     ) -> None:
         self._trace, self._batches, self._budget = trace, batches, budget
-        self._counts = StepCounts()
+        self._counts, self._by_optimizer = StepCounts(), StepsByOptimizer()
         self._digests = Digests(trace)
         self._models = Models()
         self._gradients = GradientHooks(trace, self._budget, self._digests, self._models)
@@ -145,6 +145,7 @@ class StepTracker:
         again = self._models.add(ddp)
         if self._models.count == 1 and not again:
             self._counts.restart()
+            self._by_optimizer.forget()
             self._budget.restart()
         self._steps_at_wrap = self._counts.steps
         self._end.forget()
@@ -473,6 +474,8 @@ class StepTracker:
         self._end.made(optimizer)
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
+        if self._steps_wrapped:
+            self._by_optimizer.step(optimizer)
         self.averaging.stepped(counted=self._steps_wrapped)
         self._gradient_groups.stepped()
         self._end_window(audited=audited)
@@ -570,7 +573,11 @@ class StepTracker:
             self._unwrapped.close()
         self._end.of_process()
         counts = self._counts
-        self._trace.write(End(counts.steps, counts.forwards, self._budget.interval, self._probe.never_ran))
+        self._trace.write(
+            End(
+                counts.steps, counts.forwards, self._budget.interval, self._probe.never_ran, self._by_optimizer.of_several
+            )
+        )  # fmt: skip
 
     def _begin_window(self, *, same_gradients: bool = False) -> None:
         """Open a window where none is; with `same_gradients` for another optimizer's step after the same backward."""

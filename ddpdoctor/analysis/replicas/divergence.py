@@ -53,6 +53,8 @@ class StepSkipped(Diverged):
     """The step at which the ranks were compared."""
     scale: float | None = None
     """The GradScaler's scale at that step; None for the other causes."""
+    optimizer: str = ""
+    """Which of several optimizers skipped it, where that is known."""
 
 
 class WrittenAt(Enum):

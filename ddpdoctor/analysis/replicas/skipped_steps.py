@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
@@ -30,12 +31,36 @@ def skipped_steps(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Trac
         if cause is SkipCause.STEPS and (left_out := _left_out(seen, before, tracks)):
             return left_out_by_scaler(left_out, first, sides, step)
         fewer = _without_a_step(seen, before) if decided.tied and cause is SkipCause.STEPS else ()
-        return StepSkipped(
+        return with_its_optimizer(StepSkipped(
             step=first if cause is SkipCause.STEPS else step, ranks=fewer or decided.minority,
             tied=decided.tied and not fewer, sides=sides,
             cause=cause, lines=lines_at(seen), seen=step,
-        )  # fmt: skip
+        ), tracks)  # fmt: skip
     return None
+
+
+def with_its_optimizer(found: StepSkipped, tracks: Mapping[int, Track]) -> StepSkipped:
+    """The same with the one of several optimizers that some ranks stepped less often, where all stepped each other alike."""
+    by_rank = {rank: track.by_optimizer for rank, track in tracks.items()}
+    names = {tuple(one.name for one in made) for made in by_rank.values()}
+    if found.cause is not SkipCause.STEPS or len(names) != 1:
+        return found
+    (kinds,) = names
+    counts = [{rank: made[at].steps for rank, made in by_rank.items()} for at in range(len(kinds))]
+    unequal = [at for at, made in enumerate(counts) if len({*made.values()}) > 1]
+    if len(unequal) != 1:
+        return found
+    (at,) = unequal
+    decided = vote(counts[at])
+    of_others = {count for place, made in enumerate(counts) for count in made.values() if place != at}
+    odd = tuple(rank for rank, count in sorted(counts[at].items()) if count not in of_others)
+    by_others = decided.tied and len(of_others) == 1 and len(odd) < len(counts[at])
+    lines = {rank: made[at].first for rank, made in by_rank.items()}
+    return replace(
+        found, ranks=odd if by_others else decided.minority, tied=decided.tied and not by_others,
+        sides=sides_of(counts[at]), lines={rank: line for rank, line in lines.items() if line is not None},
+        optimizer=f"optimizer {at + 1} of {len(kinds)} ({kinds[at]})",
+    )  # fmt: skip
 
 
 def _without_a_step(seen: ByRank, before: ByRank | None) -> tuple[int, ...]:
@@ -83,16 +108,16 @@ def skipped_in_all(tracks: Mapping[int, Track], found: list[Divergence]) -> Iter
     forwards = {track.forwards_made for track in tracks.values()}
     if len(made) == len(tracks) and len(forwards) == 1 and len(set(made.values())) > 1:
         if (first := _first_skipped(tracks)) is not None:
-            yield first
+            yield with_its_optimizer(first, tracks)
             return
         decided, sides = vote(made), sides_of(made)
         others = {
             rank: track.steps[0] for rank, track in tracks.items() if track.steps and rank not in decided.minority
         }
-        yield StepSkipped(
+        yield with_its_optimizer(StepSkipped(
             step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides, cause=SkipCause.STEPS,
             seen=max(made.values()), lines=lines_at(others),
-        )  # fmt: skip
+        ), tracks)  # fmt: skip
 
 
 def _first_skipped(tracks: Mapping[int, Track]) -> StepSkipped | None:

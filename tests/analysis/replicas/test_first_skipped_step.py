@@ -9,7 +9,8 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.audited_steps import StepSeen
-from ddpdoctor.evidence.training_trace import Table, Track
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import OptimizerSteps, Table, Track
 
 TABLES = {"w": Table(digests={"w": "w"}, shapes={"w": (1,)})}
 
@@ -46,3 +47,31 @@ def test_of_two_ranks_neither_is_named() -> None:
 @pytest.mark.parametrize("stepped", [[[1, 2, 3]] * 3, [[1, 2]] * 2])
 def test_ranks_that_skip_alike_are_healthy(stepped: list[list[int]]) -> None:
     assert job(*stepped) == []
+
+
+def with_two_optimizers(*made: tuple[int, int]) -> tuple[str, tuple[int, ...], set[int]]:
+    """DDP510's message, ranks and lines for ranks that made so many steps with each of two optimizers, and were seen in none."""
+    tracks = [
+        Track(
+            method="linear", every=0, interval=64, start="w", tables=TABLES, steps_made=sum(steps), forwards_made=4,
+            by_optimizer=tuple(
+                OptimizerSteps(name=name, steps=count, first=Frame(file="train.py", line=line, function="update"))
+                for name, count, line in zip(("SGD", "AdamW"), steps, (68, 69), strict=True)
+            ),
+        )
+        for steps in made
+    ]  # fmt: skip
+    ranks = tuple(RankFacts(rank=rank, host="a", facts=(track,)) for rank, track in enumerate(tracks))
+    (found,) = (one for one in diagnose(Evidence(ranks=ranks, about_job=True)).findings if one.code == "DDP510")
+    return found.message, found.ranks, {where.line for where in found.where}
+
+
+def test_of_several_optimizers_the_one_whose_step_was_skipped_is_named() -> None:
+    assert with_two_optimizers((4, 4), (4, 4), (4, 3)) == (
+        "rank 2 skipped a step of optimizer 2 of 2 (AdamW): its steps in all: 4 on ranks 0-1 and 3 on rank 2", (2,), {69}
+    )  # fmt: skip
+
+
+def test_of_two_ranks_the_one_is_named_whose_optimizer_stepped_less_often_than_the_other_one() -> None:
+    assert with_two_optimizers((4, 3), (4, 4))[1:] == ((0,), {69})
+    assert with_two_optimizers((4, 2), (4, 3))[1:] == ((0, 1), {69})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .source_line import SourceLine
+
 
 class LastWeights(NamedTuple):
     """The weights with which the models in training end: at the end of the job, or where other models follow."""
@@ -40,6 +42,17 @@ class LastState(NamedTuple):
     """How often operations wrote one of the tensors since the latest step; None where that is not known."""
 
 
+class OptimizerSteps(NamedTuple):
+    """What one optimizer did that steps models in training."""
+
+    name: str
+    """Its class."""
+    steps: int
+    """The number of its steps."""
+    first: SourceLine | None
+    """The user's line of its first step."""
+
+
 class End(NamedTuple):
     """The process ended in order."""
 
@@ -51,3 +64,5 @@ class End(NamedTuple):
     """Every how many steps it looked in the end."""
     never_probed: bool = False
     """Whether a probe batch was asked for, and no forward came before which it could run."""
+    by_optimizer: list[OptimizerSteps] | None = None
+    """The steps of each optimizer, in the order of their first ones; None where there is only one."""
