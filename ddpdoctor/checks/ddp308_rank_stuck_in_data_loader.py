@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
-from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.frames import in_worker_loop, line_in_worker
 from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -52,10 +52,9 @@ def _is_worker(child: ChildProcess) -> bool:
 
 
 def _describe(worker: ChildProcess) -> str:
-    loop = next((place for place, frame in enumerate(worker.stack) if frame.function == "_worker_loop"), None)
-    place = users_frame(worker.stack[:loop])
+    place = line_in_worker(worker.stack)
     cpu = f", on CPU {100 * worker.cpu_share:.0f} %" if worker.cpu_share is not None else ""
-    if place is None and loop is not None and worker.state == "S":
+    if place is None and in_worker_loop(worker.stack) and worker.state == "S":
         return f"its worker process {worker.pid} waits for work{cpu}"
     spot = f" in {place.function} ({place.file}:{place.line})" if place is not None else ""
     return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{cpu}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class Frame:
     """The name of the function, `<module>` outside of any."""
 
 
+_WORKER_LOOP = "_worker_loop"  # of torch.utils.data, in a process that makes batches
 _FRAMEWORKS = frozenset((
     "absl", "accelerate", "aim", "aiohttp", "albumentations", "apex", "av", "axolotl", "bitsandbytes", "boto3", "botocore",
     "bs4", "certifi", "charset_normalizer", "clearml", "click", "cloudpickle", "colossalai", "comet_ml", "composer", "cv2",
@@ -131,6 +133,19 @@ def users_frame(stack: Iterable[Frame]) -> Frame | None:
     """
     frames = users_frames(stack)
     return frames[-1] if frames else None
+
+
+def in_worker_loop(stack: Iterable[Frame]) -> bool:
+    """Whether a data loader's worker with this stack (innermost first) makes batches, or waits to be told to."""
+    return any(frame.function == _WORKER_LOOP for frame in stack)
+
+
+def line_in_worker(stack: Iterable[Frame]) -> Frame | None:
+    """The user's line at which a data loader's worker makes a batch; None where it waits for work.
+
+    What is below its loop in `stack` is where a forked worker was started.
+    """
+    return users_frame(takewhile(lambda frame: frame.function != _WORKER_LOOP, stack))
 
 
 def runs_users_code(stack: Iterable[Frame]) -> bool:

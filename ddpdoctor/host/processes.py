@@ -277,6 +277,11 @@ def _used(sample: Sample) -> int:
     return sample.ticks + sample.reaped + sum(map(_used, sample.children.values()))
 
 
+def loader_workers(pid: int) -> list[int]:
+    """The processes that make batches for the data loaders of process `pid`."""
+    return [child for child in _children(pid) if _kind(child) == "data loader worker"]
+
+
 def _kind(pid: int) -> ChildKind:
     """PyTorch names its loader workers since 2.7; before, they are forks or `multiprocessing` children of a rank."""
     line = command(pid)

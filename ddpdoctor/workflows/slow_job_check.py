@@ -8,22 +8,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.agent.inside.recorder_socket import CALLS
-from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, activity_in_stack
+from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, Activity, activity_in_stack
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.frames import Frame, in_worker_loop, line_in_worker, users_frame
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.evidence.step_times import Looks, ProcessorTime
+from ddpdoctor.host.processes import loader_workers
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
-from ddpdoctor.ranks.stacks import NoStacks, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, py_spy, py_spy_each
 
 CODES = ("DDP601", "DDP602")
 ANSWER_SECONDS = 3.0
 LOOKS = 12  # at a rank that was found to be slow; each pauses it for some milliseconds
+MOST_WORKERS = 4  # of a rank's loaders that are looked at each time
 LOOK_SECONDS = 0.15  # between two of them, and out of step with any loop by what py-spy takes
 
 
@@ -33,7 +36,7 @@ def slow_job(ranks: Sequence[RankProcess], host: str, times: Mapping[int, Proces
     slow = slow_ranks(evidence)
     if not slow:
         return None
-    looks = {agent.rank: _looks(agent.pid) for agent in ranks if agent.rank in slow}
+    looks = {agent.rank: looks_at(agent.pid) for agent in ranks if agent.rank in slow}
     return evidence.with_facts(looks)
 
 
@@ -60,17 +63,31 @@ def _record(agent: RankProcess) -> FlightRecord | None:
     return None
 
 
-def _looks(pid: int) -> Looks:
+def looks_at(pid: int) -> Looks:
+    """Where a rank is at a few moments; where the workers of its data loaders are, while it waits for them."""
     seen: Counter[Frame] = Counter()
     made = 0
     for _ in range(LOOKS):
         with contextlib.suppress(NoStacks):
-            frames = next((thread.frames for thread in py_spy(pid) if thread.main), ())
+            frames = _main(py_spy(pid))
             told = activity_in_stack(frames)
-            place = users_frame(frames)
             made += 1
-            if place is not None and (told is None or told[0] not in WAITS_FOR_PEERS):
+            if told is not None and told[0] is Activity.DATA_LOADER and (lines := _lines_of_workers(pid)):
+                seen.update(lines)
+            elif (place := users_frame(frames)) is not None and (told is None or told[0] not in WAITS_FOR_PEERS):
                 seen[place] += 1
         time.sleep(LOOK_SECONDS)
     places = seen.most_common()
     return Looks(of=made, places=tuple(place for place, _ in places), times=tuple(times for _, times in places))
+
+
+def _lines_of_workers(pid: int) -> set[Frame]:
+    """The user's lines at which the workers of this rank's data loaders make batches; none of workers that wait for work."""
+    read = py_spy_each(loader_workers(pid)[:MOST_WORKERS])
+    stacks = (_main(threads) for threads in read.values() if not isinstance(threads, NoStacks))
+    lines = {line_in_worker(stack) for stack in stacks if in_worker_loop(stack)}
+    return {line for line in lines if line is not None}
+
+
+def _main(threads: Sequence[Thread]) -> tuple[Frame, ...]:
+    return next((thread.frames for thread in threads if thread.main), ())

@@ -1,42 +1,44 @@
-"""A job that crawls is told so while it runs, with the line that holds it up."""
+"""A look at a slow rank whose batches other processes make shows the lines at which these are."""
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Sequence
 
-from ddpdoctor.agent import DIRECTORY, job_environment
-from ddpdoctor.engine import diagnose
-from ddpdoctor.launch.observed_job import observe
-from ddpdoctor.launch.private_directory import private_directory
-from ddpdoctor.launch.sick_jobs import faults
-from ddpdoctor.workflows.watch.evidence import JobEvidence
-from ddpdoctor.workflows.watch.loop import SlowJob, Watch
-from ddpdoctor.workflows.watch.stall_detector import StallDetector
+import pytest
 
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3")
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.stacks import Thread
+from ddpdoctor.workflows import slow_job_check
+from ddpdoctor.workflows.slow_job_check import LOOKS, looks_at
+
+TORCH_DATA = "/venv/lib/python3.11/site-packages/torch/utils/data"
+LOOP = Frame(file="/job/train.py", line=54, function="train_epoch")
+NEXT_BATCH = Frame(file=f"{TORCH_DATA}/dataloader.py", line=1500, function="_next_data")
+ITEM = Frame(file="/job/data.py", line=18, function="__getitem__")
+IN_WORKER = Frame(file=f"{TORCH_DATA}/_utils/worker.py", line=360, function="_worker_loop")
 
 
-def test_the_line_of_a_slow_rank_is_named_while_the_job_runs() -> None:
-    fault = faults()["DDP601"]
-    options = ["--culprit", "0", "--how", "input", "--seconds", "0.2", "--steps", "400"]
-    with private_directory(for_sockets=True) as folder:
-        environ = {**job_environment(["watch"], folder.path, os.environ), "OMP_NUM_THREADS": "1"}
-        environ["DDPDOCTOR_WATCHER"] = str(os.getpid())
-        command, mark = [*TORCHRUN, str(fault), *options], f"{DIRECTORY}={folder.path}"
-        with observe(command, environ=environ, mark=mark, folder=folder, die_with_us=True) as job:
-            try:
-                known = JobEvidence(job=job, directory=folder.path)
-                watching = Watch(known=known, stall_detector=StallDetector(given=60), pace_after=8.0)
-                event = next(watching.events())
-            finally:
-                job.end()
-                job.wait(30.0)
-                job.drain()
-    assert isinstance(event, SlowJob)
-    (finding,) = diagnose(event.evidence, select=event.codes).findings
-    assert (finding.code, finding.ranks) == ("DDP601", (0,))
-    (where,) = finding.where
-    assert where.file == str(fault)
-    assert "# sick input" in fault.read_text().splitlines()[where.line - 1]
-    assert "samples" in where.note
+def process(*frames: Frame) -> tuple[Thread, ...]:
+    """The main thread of a process, innermost frame first."""
+    return (Thread(name="MainThread", main=True, frames=frames),)
+
+
+@pytest.mark.parametrize(
+    ("workers", "shown"),
+    [
+        ([(ITEM, IN_WORKER, LOOP), (IN_WORKER, LOOP)], ITEM),  # the second one waits for work
+        ([(IN_WORKER, LOOP)], LOOP),  # forked from that line, and idle
+        ([], LOOP),
+    ],
+)
+def test_what_the_workers_do_is_shown_where_the_rank_waits_for_them(
+    workers: Sequence[tuple[Frame, ...]], shown: Frame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_job_check, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(slow_job_check, "py_spy", lambda _pid: process(NEXT_BATCH, LOOP))
+    monkeypatch.setattr(slow_job_check, "loader_workers", lambda _pid: list(range(len(workers))))
+    monkeypatch.setattr(slow_job_check, "py_spy_each", lambda pids: {pid: process(*workers[pid]) for pid in pids})
+
+    found = looks_at(1)
+
+    assert (found.places, found.times) == ((shown,), (LOOKS,))
