@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, first_side, signatures_of
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.collectives import GROUP_OF_ITS_OWN, called, condition_note, names, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -34,7 +37,11 @@ RULE = Rule(
 
 
 def check(
-    desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdogs | None, stack_desync: StackDesync | None
+    desyncs: Desyncs | None,
+    failures: Failures | None,
+    watchdogs: Watchdogs | None,
+    stack_desync: StackDesync | None,
+    code: SourceCode | None = None,
 ) -> Iterator[Finding]:
     """The ranks whose operation is not the majority's, with both operations and both lines.
 
@@ -46,7 +53,7 @@ def check(
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if desyncs is not None and desyncs.found:
         yield from _from_race(desyncs)
-        yield from _by_recorder(desyncs)
+        yield from _by_recorder(desyncs, code)
     elif failures is not None:
         yield from _by_words(failures)
         if desyncs is None and watchdogs is not None:
@@ -112,7 +119,7 @@ def _from_race(desyncs: Desyncs) -> Iterator[Finding]:
         )
 
 
-def _by_recorder(desyncs: Desyncs) -> Iterator[Finding]:
+def _by_recorder(desyncs: Desyncs, code: SourceCode | None) -> Iterator[Finding]:
     for desync in desyncs.of(Cause.MISMATCH):
         issued, everyone = desync.issued, (*desync.minority, *desync.majority)
         message = f"{called(issued, desync.minority)} where {called(issued, desync.majority)}"
@@ -120,11 +127,27 @@ def _by_recorder(desyncs: Desyncs) -> Iterator[Finding]:
         yield RULE.finding(
             message,
             ranks=desync.all_culprits,
-            where=witnesses(
-                issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
-            ),
+            where=[
+                *(decides_the_reduction(code) if _reduces_alone(desync, code) else ()),
+                *witnesses(issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)),
+            ],
             details=unplaced(issued, everyone),
             seq=desync.seq,
             group=desync.group.name or "default",
             operations={group_ranks([rank]): issued[rank].op for rank in sorted(issued)},
         )
+
+
+def _reduces_alone(desync: Desync, code: SourceCode | None) -> bool:
+    """Whether one side is in a backward and the other is not: the former may reduce gradients that the other accumulates."""
+    sides = (
+        [desync.issued[rank].place for rank in side if rank in desync.issued]
+        for side in (desync.minority, desync.majority)
+    )
+    in_backward = [[_calls_backward(place, code) for place in places] for places in sides]
+    return all(len({*side}) == 1 for side in in_backward) and in_backward[0][0] is not in_backward[1][0]
+
+
+def _calls_backward(place: Frame | None, code: SourceCode | None) -> bool:
+    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    return known is not None and any(call.rpartition(".")[2] == "backward" for call in known.calls)

@@ -10,7 +10,7 @@ SHOWN_DECISIONS = 3
 
 
 def decides_the_reduction(code: SourceCode | None) -> list[Where]:
-    """Where the program enters `no_sync` or `accumulate`, or sets `require_backward_grad_sync`; none without its source.
+    """Where the program enters `no_sync` or `accumulate`, or sets what a wrapper reduces; none without its source.
 
     With the values that depend on the rank, above these lines in their functions.
     """

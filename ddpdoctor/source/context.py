@@ -49,7 +49,7 @@ _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
 _STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
 _CALLS = re.compile(r"^should_(?:evaluate|save)$")
-_ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
+_ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b|\.set_requires_gradient_sync\(")
 _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
@@ -387,7 +387,7 @@ def _wants(statement: ast.stmt) -> str | None:
             return "backward"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
             return "accumulate"
-        case ast.Assign() | ast.Return() if _ACCUMULATES.search(ast.unparse(statement)):
+        case ast.Assign() | ast.Return() | ast.Expr() if _ACCUMULATES.search(ast.unparse(statement)):
             return "accumulate"
         case _:
             return None

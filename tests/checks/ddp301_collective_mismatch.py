@@ -1,7 +1,7 @@
 """One rank in another operation at the same call, by majority and with two ranks; ranks that agree."""
 
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.evidence.source import CodePlace, Condition
+from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
 from tests.checks import Sick
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.rank_ends import ended, gave_up, raised
@@ -32,7 +32,35 @@ def refused(own: int, other: int, prints: tuple[str, ...]) -> RankExit:
 REDUCES = "SequenceNumber=4, OpType=ALLREDUCE, TensorShape=[2]"
 PRINTS = (REDUCES, "SequenceNumber=4, OpType=BROADCAST, TensorShape=[2]", REDUCES)
 
+SYNCS = Request(
+    file=TRAIN, line=59, function="train_step", text="model.set_requires_gradient_sync(last or rank == 0)",
+    wants="accumulate",
+)  # fmt: skip
+WITHOUT_DDP = SourceCode(
+    places=(
+        CodePlace(file=TRAIN, line=61, function="train_step", calls=("loss.backward",)),
+        CodePlace(file=TRAIN, line=63, function="train_step", calls=("model",)),
+    ),
+    requests=(SYNCS,),
+)
+
 SICK = (
+    Sick(
+        evidence=flights([STEP, HERE], [STEP, THERE], [STEP, THERE], job=(WITHOUT_DDP,)),
+        says="rank 0 called all_reduce #2 where ranks 1-2 called broadcast #2",
+        ranks=(0,),
+        where=(
+            "/home/me/job/train.py:59 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:63 train_step",
+            "rank 2 /home/me/job/train.py:63 train_step",
+        ),
+        measured={
+            "seq": 2,
+            "group": "default",
+            "operations": {"rank 0": "all_reduce", "rank 1": "broadcast", "rank 2": "broadcast"},
+        },
+    ),
     Sick(
         evidence=flights([STEP, HERE], [STEP, THERE], [STEP, THERE], [STEP, THERE], code=BRANCHES),
         says="rank 0 called all_reduce #2 where ranks 1-3 called broadcast #2",
