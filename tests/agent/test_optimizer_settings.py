@@ -86,5 +86,10 @@ def test_a_setting_that_a_line_was_seen_to_write_has_that_line(settings: Setting
     optimizer.param_groups[0]["lr"] = 0.25
     assert lines(settings, optimizer)["lr"] == 7
 
-    optimizer.param_groups[0]["lr"] = 0.1
-    assert lines(settings, optimizer)["lr"] == makes
+    optimizer.param_groups[0]["lr"] = 0.1  # as it was made: that line has written others, and may be this one's
+    assert lines(settings, optimizer)["lr"] == 7
+
+    schedule = ReduceLROnPlateau(optimizer, patience=0)
+    schedule.step(1.0)
+    schedule.step(2.0), (falls := here())
+    assert lines(settings, optimizer)["lr"] == falls

@@ -58,13 +58,13 @@ class Settings:
         """The same, and the lines that gave it the options which it has now, each with their names."""
         options: dict[str, str] = {}
         found: dict[SourceLine, list[str]] = {}
-        given = self._given.get(optimizer, {})
+        given, written = self._given.get(optimizer, {}), self._written.get(optimizer, {})
         for key, text in _options(optimizer):
             name = _name(optimizer, *key)
             options[name] = text
             given_text, line = given.get(key, ("", None))
-            if given_text != text:
-                line = self._written.get(optimizer, {}).get(key)
+            if given_text != text or key in written:
+                line = written.get(key)
             if line is not None:
                 found.setdefault(line, []).append(name)
         return options, list(found.items())
@@ -113,7 +113,9 @@ class Settings:
     def _note(self, optimizer: Optimizer, options: Iterable[tuple[tuple[int, str], str]]) -> None:
         line = user_line()
         given = self._given.setdefault(optimizer, {})
+        written = self._written.get(optimizer, {}) if self._written else {}
         for key, text in options:
+            written.pop(key, None)
             if line is not None and given.get(key, ("",))[0] != text:
                 given[key] = text, line
 
