@@ -14,11 +14,11 @@ FORWARD = Frame(file=TRAIN, line=60, function="train_step")
 MS = 1_000_000
 
 
-def steps(*slow: Callable[[int], dict[str, int]], count: int = 40) -> Evidence:
+def steps(*slow: Callable[[int], dict[str, int]], count: int = 40, further: int = 0) -> Evidence:
     """A job on one host whose rank N needs `slow[N](step)` milliseconds more in the parts of a step that it names.
 
     Parts are `input` (waiting for the batch), `batch` (between batch and forward), `forward` (and backward). Every step ends
-    when the last rank has made its collective.
+    when the last rank has made its collective, and `further` ones behind it, into which the ranks come last in turns.
     """
     made: list[list[int]] = [[] for _ in slow]
     marks: list[dict[str, list[int]]] = [{"asked": [], "drawn": [], "forward": []} for _ in slow]
@@ -34,8 +34,15 @@ def steps(*slow: Callable[[int], dict[str, int]], count: int = 40) -> Evidence:
             marks[rank]["forward"].append(forward)
             made[rank].append(forward + (16 + more.get("forward", 0)) * MS)
         begin = max(times[-1] for times in made) + MS
+        for number in range(further):
+            for rank, times in enumerate(made):
+                times.append(begin + (MS // 10 if rank == number % len(made) else 0))
+            begin += MS
     return flights(
-        *(replace(record([STEP] * count, waited=None, world=len(slow)), created_ns=tuple(times)) for times in made),
+        *(
+            replace(record([STEP] * len(times), waited=None, world=len(slow)), created_ns=tuple(times))
+            for times in made
+        ),
         facts={
             rank: [
                 Pace(

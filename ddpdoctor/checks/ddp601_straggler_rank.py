@@ -59,7 +59,7 @@ def check(
     for straggler in stragglers.hosts if stragglers is not None and stall is None else ():
         if _is_slow(straggler):
             yield RULE.finding(
-                f"rank {straggler.rank} is last into {straggler.last_in} of {straggler.rounds} collectives, "
+                f"rank {straggler.rank} is last into {straggler.last_in} of {straggler.rounds} {straggler.counted}, "
                 f"{straggler.seconds * 1e3:.0f} ms behind; its peers wait {100 * straggler.share:.0f} % of their "
                 f"time{_lost(straggler)}",
                 ranks=(straggler.rank,),

@@ -37,7 +37,9 @@ class Straggler:
     rank: int
     """The rank that came last the most often."""
     rounds: int
-    """The number of rounds that were compared."""
+    """The number of steps that were compared, or of rounds where no forwards tell steps."""
+    counted: str
+    """What was counted: `steps` where one has several rounds, else `collectives`."""
     last_in: int
     """In how many of them it was last."""
     seconds: float
@@ -118,19 +120,20 @@ def _latest(
         return None
     import numpy as np
 
-    ranks, arrived = rounds.ranks, rounds.arrived
-    in_order = np.sort(arrived, axis=0)
+    ranks, delays = rounds.ranks, _delays(rounds, paces)
+    in_order = np.sort(delays, axis=0)
     gaps = in_order[-1] - in_order[-2]
-    last = arrived.argmax(axis=0)
+    last = delays.argmax(axis=0)
     who = int(np.bincount(last, minlength=len(ranks)).argmax())
     his = gaps[last == who]
     span = rounds.span_ns
-    phase, lost = _phase(ranks, who, arrived, rounds.released, paces)
+    phase, lost = _phase(ranks, who, rounds.arrived, rounds.released, paces)
     times = {rank: processors[rank] for rank in ranks if rank in processors}
     return Straggler(
         host=host,
         rank=ranks[who],
-        rounds=len(rounds.released),
+        rounds=len(last),
+        counted="collectives" if len(last) == len(rounds.released) else "steps",
         last_in=len(his),
         seconds=float(np.median(his)) / 1e9,
         share=min(float(np.median(his)) * len(his), float(his.sum())) / span
@@ -141,6 +144,24 @@ def _latest(
         crowded=crowded(ranks[who], times),
         queued=queued(ranks[who], times),
     )
+
+
+def _delays(rounds: Rounds, paces: dict[int, Pace]) -> NDArray[np.int64]:
+    """For how long all others waited for each rank alone, of shape (ranks, steps), by the forwards of the first rank.
+
+    A step can have many rounds, of which one makes them wait and the others tell nothing. Each counts alone where no forwards
+    were recorded.
+    """
+    import numpy as np
+
+    in_order = np.sort(rounds.arrived, axis=0)
+    delays = np.where(rounds.arrived == in_order[-1], in_order[-1] - in_order[-2], 0)
+    marks = paces.get(rounds.ranks[0])
+    step = np.searchsorted(np.array(marks.forward_ns if marks is not None else (), dtype=np.int64), rounds.released)
+    steps, of_round = np.unique(step, return_inverse=True)
+    if len(steps) < LEAST_ROUNDS:
+        return delays
+    return np.array([np.bincount(of_round, weights=row) for row in delays], dtype=np.int64)
 
 
 def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:

@@ -24,6 +24,15 @@ def test_a_slow_rank_is_named_on_its_own_host() -> None:
     assert (finding.code, finding.ranks) == ("DDP601", (3,))
 
 
+def test_a_step_counts_once_however_many_collectives_it_has() -> None:
+    """The ranks come last in turns to all but one, whose waits are the loss."""
+    evidence = steps(majority, lambda _: {"batch": 30}, majority, further=6)
+    (finding,) = diagnose(evidence, select=["DDP601"]).findings
+    assert finding.ranks == (1,)
+    assert finding.message.startswith("rank 1 is last into 39 of 40 steps, 30 ms behind; ")
+    assert not diagnose(steps(majority, majority, majority, further=6), select=["DDP601"]).findings
+
+
 def test_peers_never_wait_longer_than_the_job_took() -> None:
     """Most waits are long and the others short: the median times their number would be more than all the time there was."""
     evidence = steps(
