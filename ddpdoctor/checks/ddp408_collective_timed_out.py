@@ -192,6 +192,10 @@ def _by_call(watchdogs: Watchdogs) -> Iterator[str]:
         )
     if watchdogs.stood_still:
         yield f"the watchdog of {group_ranks(watchdogs.stood_still)} was stuck itself: {_STOOD_STILL}"
+    for rank in watchdogs.behind():
+        group, seq = watchdogs.reached.get(rank, ("", None))
+        if seq is not None:
+            yield f"rank {rank} had called #{seq} of {group} last when it heard of the timeout"
     if watchdogs.silent and len(watchdogs.silent) < len(watchdogs.gave_up):
         yield (
             f"the watchdog of {group_ranks(watchdogs.silent)} said nothing: this call was never made there, or the launcher was "

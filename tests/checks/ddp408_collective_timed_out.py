@@ -21,6 +21,10 @@ NCCL = (
 TOLD_OF_RANK_5 = (
     "Rank 0] Received a dump signal due to a collective timeout from  rank 5 and we will try our best to dump"
 )
+HEARD_OF_IT = (
+    "[PG ID 0 PG GUID 0(default_pg) Rank 2] Received a dump signal due to a collective timeout from rank 0 and we will try our "
+    "best to dump the debug info. Last enqueued NCCL work: 40, last completed NCCL work: 40."
+)
 LATE = "[Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 5000 ms"
 TOLD_BY_RANK_0 = (
     "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
@@ -71,6 +75,12 @@ SICK = (
         says="ranks 0-3 gave up waiting in a collective after 600 s; rank 1 never came",
         ranks=(1,),
         measured={"timed_out": [0, 1, 2, 3], "timeout_seconds": 600.0},
+    ),
+    Sick(  # rank 2, whose watchdog gave up nothing, says which call it had made last
+        evidence=ended(gave_up(0, last=41), gave_up(1, last=44), RankExit(exit_code=-6, tail=(HEARD_OF_IT,))),
+        says="ranks 0-1 gave up waiting in all_reduce #41 after 600 s; rank 2 never came",
+        ranks=(2,),
+        measured={"timed_out": [0, 1], "timeout_seconds": 600.0},
     ),
     Sick(  # groups of their own count for themselves, and not all ranks give a gather as much
         evidence=ended(gave_up(0, group="3(tp)"), gave_up(1, "BROADCAST", group="4(tp)"), gave_up(2, group="3(tp)")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
 from ddpdoctor.analysis.crashes.debug_detail_errors import recorders_name
@@ -24,7 +24,7 @@ _AT_WORK = re.compile(
 # the name behind GUID is that of one group; a bare number counts each rank's own groups, of which only the first is everybody's
 _GROUP = re.compile(
     r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]{1,200}?)|(?P<first>0\b[^\]]{0,200}?)) Rank \d+\] "
-    r".{0,400}last enqueued (?:NCCL )?work: (?P<enqueued>\d{1,18})(?!\d)"
+    r".{0,400}[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>\d{1,18})(?!\d)"
 )
 # the monitor of the watchdogs, before it ends its process; the second until torch 2.4
 _STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")
@@ -65,6 +65,8 @@ class Watchdogs:
     """The ranks whose watchdog thread was stuck: a call into CUDA or NCCL does not return there, or a thread keeps the GIL."""
     told_of: tuple[int, ...] = ()
     """The ranks that gave up, as others have heard, and that say nothing themselves."""
+    reached: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """By rank that gave up in no call, the name of a group and the number of its last call there, as it heard of the timeout."""
 
     @property
     def together(self) -> bool:
@@ -73,7 +75,7 @@ class Watchdogs:
         return (
             len(calls) == 1 < len(self.gave_up)
             and (None not in next(iter(calls)))
-            and not (self.silent or self.told_of)
+            and not (self.silent or self.told_of or self.behind())
         )
 
     def sentences(self) -> Iterator[str]:
@@ -98,11 +100,11 @@ class Watchdogs:
         late: set[int] = set()
         for group in self._groups():
             majority = vote({rank: one.seq for rank, one in group.items()}).majority
-            late |= {
-                rank
-                for rank, one in group.items()
-                if majority and one.enqueued is not None and one.enqueued < group[majority[0]].seq
-            }
+            if majority:
+                call = group[majority[0]]
+                last = {rank: one.enqueued for rank, one in group.items() if one.enqueued is not None}
+                last |= {rank: seq for rank, (name, seq) in self.reached.items() if name == call.group}
+                late |= {rank for rank, seq in last.items() if seq < call.seq}
         return tuple(sorted(late))
 
     def _met(self) -> Iterator[Mapping[int, GaveUp]]:
@@ -132,8 +134,14 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
         raise SkipCheck("no watchdog of NCCL gave up")
     # where there is a rank 3 there is a rank 0
     ranks = {*range(max(found, default=0)), *(entry.rank for entry in exits)}
-    silent = tuple(sorted(ranks - {*found, *numbered, *still, *told_of}))
-    return Watchdogs(gave_up=found, silent=silent, stood_still=still, told_of=tuple(sorted(told_of)))
+    reached = {
+        entry.rank: (group, enqueued)
+        for entry in exits
+        for group, enqueued in [_group(entry.value.tail)]
+        if entry.rank not in {*found, *numbered} and group is not None and enqueued is not None
+    }
+    silent = tuple(sorted(ranks - {*found, *numbered, *still, *told_of, *reached}))
+    return Watchdogs(gave_up=found, silent=silent, stood_still=still, told_of=tuple(sorted(told_of)), reached=reached)
 
 
 def _gave_up(lines: Sequence[str]) -> GaveUp | None:
