@@ -50,6 +50,12 @@ class OptimizerSteps:
     """The number of its steps."""
     first: Frame | None
     """The user's line of its first step."""
+    began: int = 0
+    """How many steps the rank had made before that."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The options of its parameter groups then, as text."""
+    setting_lines: Mapping[str, Frame] = field(default_factory=dict)
+    """The lines that gave it these options, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +291,7 @@ class Track:
     steps_made: int | None = None
     """How many steps the rank made; None where its trace ends early."""
     by_optimizer: tuple[OptimizerSteps, ...] = ()
-    """Those of each of several optimizers, in the order of their first ones."""
+    """Those of each optimizer, in the order of their first ones; none where its trace ends early."""
     forwards_made: int | None = None
     """How many wrapped forwards it made; None where its trace ends early."""
     never_probed: bool = False

@@ -104,13 +104,21 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         device=next((one.name for one in of_kind(hardware_records.Device, records)), ""),
         probes=tuple(map(_probe, of_kind(hardware_records.Probe, records))),
         steps_made=end.steps if end is not None else None,
-        by_optimizer=tuple(
-            OptimizerSteps(name=one.name, steps=one.steps, first=optional_frame(one.first))
-            for one in ((end.by_optimizer or ()) if end is not None else ())
-        ),
+        by_optimizer=tuple(map(_optimizer, (end.by_optimizer or ()) if end is not None else ())),
         forwards_made=end.forwards if end is not None else None,
         never_probed=end is not None and end.never_probed,
         interval=end.interval if end is not None else 1,
+    )
+
+
+def _optimizer(one: final_records.OptimizerSteps) -> OptimizerSteps:
+    return OptimizerSteps(
+        name=one.name,
+        steps=one.steps,
+        first=optional_frame(one.first),
+        began=one.began,
+        settings=one.settings,
+        setting_lines={name: frame_of(line) for line, names in one.setting_lines for name in names},
     )
 
 

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from ddpdoctor.agent.inside.optimizer_settings import SCHEDULES, Settings
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
+from ddpdoctor.agent.inside.step_counts import StepsByOptimizer
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 
 
@@ -93,3 +94,17 @@ def test_a_setting_that_a_line_was_seen_to_write_has_that_line(settings: Setting
     schedule.step(1.0)
     schedule.step(2.0), (falls := here())
     assert lines(settings, optimizer)["lr"] == falls
+
+
+def test_the_first_step_of_each_optimizer_is_kept_with_its_settings(settings: Settings) -> None:
+    first, other = (torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=lr) for lr in (0.1, 0.2))
+    counts = StepsByOptimizer(settings)
+    for made, optimizer in enumerate((first, first, other)):
+        counts.step(optimizer, made)
+    other.param_groups[0]["lr"] = 0.3
+    assert [(one.name, one.steps, one.began, one.settings["lr"]) for one in counts.each] == [
+        ("SGD", 2, 0, "0.1"),
+        ("SGD", 1, 2, "0.2"),
+    ]
+    counts.forget()
+    assert counts.each == []

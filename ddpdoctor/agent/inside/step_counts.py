@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch.optim import Optimizer
 
+from .optimizer_settings import Settings
 from .schema.final_records import OptimizerSteps
 from .trace_writer import user_line
 
@@ -67,16 +68,18 @@ class StepCounts:
 class StepsByOptimizer:
     """How many steps each optimizer made that steps a wrapped model, in the order of their first ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._counts: dict[int, int] = {}
         self._first: dict[int, OptimizerSteps] = {}
 
-    def step(self, optimizer: Optimizer) -> None:
-        """`optimizer` has stepped."""
+    def step(self, optimizer: Optimizer, made: int) -> None:
+        """`optimizer` has stepped, after `made` steps of all."""
         key = id(optimizer)
         if key not in self._counts:
             self._counts[key] = 0
-            self._first[key] = OptimizerSteps(type(optimizer).__name__, 0, user_line())
+            name, now = type(optimizer).__name__, self._settings.now(optimizer)
+            self._first[key] = OptimizerSteps(name, 0, user_line(), made, *now)
         self._counts[key] += 1
 
     def forget(self) -> None:
@@ -85,7 +88,6 @@ class StepsByOptimizer:
         self._first.clear()
 
     @property
-    def of_several(self) -> list[OptimizerSteps] | None:
-        """Those of each optimizer; None where there is one."""
-        each = [first._replace(steps=self._counts[key]) for key, first in self._first.items()]
-        return each if len(each) > 1 else None
+    def each(self) -> list[OptimizerSteps]:
+        """Those of each optimizer."""
+        return [first._replace(steps=self._counts[key]) for key, first in self._first.items()]

@@ -73,7 +73,7 @@ class StepTracker:
         recompute: bool = False,
     ) -> None:
         self._trace, self._batches, self._budget = trace, batches, budget
-        self._counts, self._by_optimizer = StepCounts(), StepsByOptimizer()
+        self._counts = StepCounts()
         self._digests = Digests(trace)
         self._models = Models()
         self._gradients = GradientHooks(trace, self._budget, self._digests, self._models)
@@ -84,6 +84,7 @@ class StepTracker:
         self.origins = Origins(trace)
         self.unwaited = Unwaited(trace, lambda: self._counts.steps)
         self.settings = Settings()
+        self._by_optimizer = StepsByOptimizer(self.settings)
         self._weights = TrainedWeights(self._models, self._digests, lambda: self.settings.optimizers)
         self.averaging = WeightAveraging(self._weights.tensors)
         self._end = EndOfTraining(
@@ -475,7 +476,7 @@ class StepTracker:
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         if self._steps_wrapped:
-            self._by_optimizer.step(optimizer)
+            self._by_optimizer.step(optimizer, self._counts.steps - 1)
         self.averaging.stepped(counted=self._steps_wrapped)
         self._gradient_groups.stepped()
         self._end_window(audited=audited)
@@ -575,7 +576,7 @@ class StepTracker:
         counts = self._counts
         self._trace.write(
             End(
-                counts.steps, counts.forwards, self._budget.interval, self._probe.never_ran, self._by_optimizer.of_several
+                counts.steps, counts.forwards, self._budget.interval, self._probe.never_ran, self._by_optimizer.each
             )
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.replicas.gradient_sync import STEPPED
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence.audited_steps import StepSeen
+from ddpdoctor.evidence.training_trace import Track
 
 FLOAT_DIGITS = 17  # significant digits that tell all float64 values apart
 _FLOAT = re.compile(r"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
@@ -56,6 +57,28 @@ def _shortened(values: Mapping[int, str]) -> dict[int, str]:
 def _rounded(value: str, digits: int) -> str:
     """A floating-point number with at most so many significant digits; any other value as it is."""
     return f"{float(value):.{digits}g}" if _FLOAT.fullmatch(value) else value
+
+
+def first_settings_differ(tracks: Mapping[int, Track]) -> Iterator[SettingsDiffer]:
+    """Settings that differ at the first step of an optimizer, however seldom steps were looked at since.
+
+    Where groups hold other parameters on each rank, their numbers tell nothing.
+    """
+    made = {rank: track.by_optimizer for rank, track in tracks.items()}
+    if len({tuple(one.name for one in own) for own in made.values()}) != 1:
+        return
+    for at in range(min(map(len, made.values()))):
+        first = {rank: own[at] for rank, own in made.items()}
+        common = set.intersection(*(set(one.settings) for one in first.values()))
+        names = {name for name in common if not name.startswith(STEPPED)}
+        seen = {
+            rank: StepSeen(
+                step=one.began, forwards=0, since=0, weights="", after="", line=one.first,
+                settings={name: one.settings[name] for name in names}, setting_lines=one.setting_lines,
+            )
+            for rank, one in first.items()
+        }  # fmt: skip
+        yield from settings_differ(seen, max(one.began for one in first.values()), None)
 
 
 def _settings(one: StepSeen) -> dict[str, str]:

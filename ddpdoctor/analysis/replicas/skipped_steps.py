@@ -46,6 +46,8 @@ def with_its_optimizer(found: StepSkipped, tracks: Mapping[int, Track]) -> StepS
     if found.cause is not SkipCause.STEPS or len(names) != 1:
         return found
     (kinds,) = names
+    if len(kinds) < 2:
+        return found
     counts = [{rank: made[at].steps for rank, made in by_rank.items()} for at in range(len(kinds))]
     unequal = [at for at, made in enumerate(counts) if len({*made.values()}) > 1]
     if len(unequal) != 1:

@@ -51,6 +51,12 @@ class OptimizerSteps(NamedTuple):
     """The number of its steps."""
     first: SourceLine | None
     """The user's line of its first step."""
+    began: int
+    """How many steps the rank had made before that."""
+    settings: dict[str, str]
+    """The options of its parameter groups then, as text."""
+    setting_lines: list[tuple[SourceLine, list[str]]]
+    """The lines that gave it these options, each with their names."""
 
 
 class End(NamedTuple):
@@ -65,4 +71,4 @@ class End(NamedTuple):
     never_probed: bool = False
     """Whether a probe batch was asked for, and no forward came before which it could run."""
     by_optimizer: list[OptimizerSteps] | None = None
-    """The steps of each optimizer, in the order of their first ones; None where there is only one."""
+    """The steps of each optimizer, in the order of their first ones."""
