@@ -70,24 +70,25 @@ class StepsByOptimizer:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._counts: dict[int, int] = {}
+        self.counts: dict[int, int] = {}
+        """By the identity of each optimizer that has stepped, the number of its steps."""
         self._first: dict[int, OptimizerSteps] = {}
 
     def step(self, optimizer: Optimizer, made: int) -> None:
         """`optimizer` has stepped, after `made` steps of all."""
         key = id(optimizer)
-        if key not in self._counts:
-            self._counts[key] = 0
+        if key not in self.counts:
+            self.counts[key] = 0
             name, now = type(optimizer).__name__, self._settings.now(optimizer)
             self._first[key] = OptimizerSteps(name, 0, user_line(), made, *now)
-        self._counts[key] += 1
+        self.counts[key] += 1
 
     def forget(self) -> None:
         """The first model was wrapped: steps before are another story."""
-        self._counts.clear()
+        self.counts.clear()
         self._first.clear()
 
     @property
     def each(self) -> list[OptimizerSteps]:
         """Those of each optimizer."""
-        return [first._replace(steps=self._counts[key]) for key, first in self._first.items()]
+        return [first._replace(steps=self.counts[key]) for key, first in self._first.items()]

@@ -401,8 +401,10 @@ class StepTracker:
             or self._budget.follows_audit
             or self.settings.are_loaded
             or self._gradient_groups.are_due
+            or id(optimizer) not in self._by_optimizer.counts
         ):
             return False
+        self._by_optimizer.counts[id(optimizer)] += 1
         self._models.step(optimizer)
         self._end.made(optimizer)
         self._counts.step(counted=self._steps_wrapped)
