@@ -16,12 +16,27 @@ _ADDS = frozenset({"append", "insert"})
 _REGISTERS = frozenset({"add_module", "register_module"})
 
 
+_WITH_EFFECTS = (
+    frozenset(name.rpartition(".")[2] for name in SHUFFLES | _EXITS)
+    | {"fully_shard", "update", "setattr", "sort", "requires_grad_"}
+    | _CHANGES_ITS_OBJECT
+    | _ADDS
+    | _REGISTERS
+)
+"""The last parts of the names of all calls that have effects."""
+
+
 def record_call(call: ast.Call, at: Recorder) -> None:
     """Note a call with its effects, in the order in which they are numbered."""
     order = at.tick()
     name = dotted(call.func)
     owner, _, method = name.rpartition(".")
     at.scope.calls.append(RawCall(call, order, at.block, name, method))
+    if (call.func.attr if isinstance(call.func, ast.Attribute) else name) in _WITH_EFFECTS:
+        _record_effects(call, name, owner, method, order, at)
+
+
+def _record_effects(call: ast.Call, name: str, owner: str, method: str, order: int, at: Recorder) -> None:
     if name in _EXITS:
         _exit(call, order, at)
     if method == "fully_shard":
@@ -31,7 +46,7 @@ def record_call(call: ast.Call, at: Recorder) -> None:
         _define_first_argument(call, shuffled, at)
     if method == "update" and owner:
         _update(call, owner, at)
-    _set_by_name(call, name, order, at)
+    _set_by_name(call, method, order, at)
     if isinstance(call.func, ast.Attribute):
         if owner and method == "sort":
             at.define(owner, Definition(order, at.block, call.func.value, "sorted", kills=False, line=call.lineno))
@@ -67,12 +82,11 @@ def _update(call: ast.Call, owner: str, at: Recorder) -> None:
         at.define(f"{owner}[{key!r}]", Definition(at.tick(), at.block, value, "assign", line=line))
 
 
-def _set_by_name(call: ast.Call, name: str, order: int, at: Recorder) -> None:
+def _set_by_name(call: ast.Call, method: str, order: int, at: Recorder) -> None:
     """`setattr(model, "head", layer)` and `model.add_module("head", layer)` assign to `model.head`."""
     given = call.args
-    method = name.rpartition(".")[2]
     owner: ast.expr | None = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if name == "setattr" and len(given) == 3:
+    if isinstance(call.func, ast.Name) and method == "setattr" and len(given) == 3:
         owner, given = given[0], given[1:]
     elif method in _ADDS and owner is not None and not isinstance(owner, ast.Name) and given:
         at.change(owner, "", given[-1], call.lineno)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 def dotted(node: ast.expr) -> str:
     """`a.b.c` of names and attributes alone, else an empty string; kept at the node, as it is asked for often."""
+    if type(node) is ast.Name:
+        return node.id
     known: str | None = node.__dict__.get("dotted_name")
     if known is None:
         known = node.__dict__["dotted_name"] = _dotted(node)
@@ -17,13 +19,13 @@ def dotted(node: ast.expr) -> str:
 def _dotted(node: ast.expr) -> str:
     parts: list[str] = []
     at = node
-    while isinstance(at, ast.Attribute):
+    while type(at) is ast.Attribute:
         parts.append(at.attr)
         at = at.value
-    if not isinstance(at, ast.Name):
+    if type(at) is not ast.Name:
         return ""
     parts.append(at.id)
-    return ".".join(reversed(parts))
+    return ".".join(parts[::-1])
 
 
 def written_path(node: ast.expr) -> str:

@@ -15,6 +15,7 @@ class Block:
     """
 
     __slots__ = (
+        "_around",
         "branch",
         "branches",
         "depth",
@@ -44,6 +45,7 @@ class Block:
         self.order = order
         self.test: ast.expr | None = None
         self.ended: list[tuple[int, Block]] = []
+        self._around: tuple[Block, ...] | None = None
 
     def inside(self, other: Block) -> bool:
         """Whether this is `other` or a part of it."""
@@ -79,14 +81,16 @@ class Block:
             at = at.orelse[0]
         return at.lineno if isinstance(at, ast.If) else getattr(self.test, "lineno", 0)
 
-    def chain(self) -> list[Block]:
+    def chain(self) -> tuple[Block, ...]:
         """The block and all around it, outermost first."""
-        found = []
-        at: Block | None = self
-        while at is not None:
-            found.append(at)
-            at = at.parent
-        return found[::-1]
+        if self._around is None:
+            found = []
+            at = self.parent
+            while at is not None:
+                found.append(at)
+                at = at.parent
+            self._around = tuple(found[::-1])
+        return (*self._around, self)
 
 
 @dataclass(slots=True)

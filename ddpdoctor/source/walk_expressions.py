@@ -12,7 +12,10 @@ from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.recorder import Recorder
 from ddpdoctor.source.scopes import Block, Definition, RawExit, RawLoop, RawStatement, Scope
 
-_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
+_LEAVES = frozenset({ast.Name, ast.Constant}).union(
+    *(kind.__subclasses__() for kind in (ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop))
+)
+"""The types of nodes below which nothing is called."""
 _MOST_LAMBDAS = 3  # within each other
 
 
@@ -26,12 +29,14 @@ class Expressions:
 
     def value(self, node: ast.expr | None) -> None:
         """Record the calls, named expressions and tests below `node`, inner calls first."""
-        if node is None or isinstance(node, _LEAVES):
+        if node is None or type(node) in _LEAVES:
             return
         calls: list[ast.Call] = []
         pending: list[ast.AST] = [node]
         while pending:
             at = pending.pop()
+            if type(at) in _LEAVES:
+                continue
             if isinstance(at, ast.Call):
                 if isinstance(at.func, ast.Call):
                     at.func = _plain(at.func)
@@ -39,12 +44,10 @@ class Expressions:
                 if (part := sliced(at)) is not None:
                     self.at.cut(at, *part)
                 pending.append(at.func)
-                pending += [argument for argument in at.args if not isinstance(argument, _LEAVES)]
+                pending += at.args
                 pending += [keyword.value for keyword in at.keywords]
             elif isinstance(at, ast.Attribute):
                 pending.append(at.value)
-            elif isinstance(at, _LEAVES):
-                continue
             elif (visit := self._VISITS.get(type(at))) is not None:
                 pending += visit(self, at)
             else:
@@ -151,7 +154,7 @@ class Expressions:
 
     def _guarded(self, form: str, node: ast.expr, test: ast.expr, branch: int, part: ast.expr) -> None:
         """A part of an expression that is reached where a test lets it be."""
-        if isinstance(part, _LEAVES):
+        if type(part) in _LEAVES:
             return
         before = self.at.block
         self.at.block = Block(form, node, before, branch=branch, order=self.at.order)
@@ -226,6 +229,12 @@ class Expressions:
             self.at.cut(node, whole, (node.slice, by))
         return node.value, node.slice
 
+    def _both(self, node: ast.BinOp) -> Iterable[ast.AST]:
+        return node.left, node.right
+
+    def _compared(self, node: ast.Compare) -> Iterable[ast.AST]:
+        return node.left, *node.comparators
+
     def _yield(self, node: ast.Yield | ast.YieldFrom) -> Iterable[ast.AST]:
         scope = self.at.scope
         scope.generator = True
@@ -238,7 +247,7 @@ class Expressions:
         ast.IfExp: _either, ast.UnaryOp: _not, ast.BoolOp: _and_or, ast.NamedExpr: _named,
         ast.ListComp: _comprehension, ast.SetComp: _comprehension,
         ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension,
-        ast.Lambda: _unnamed_lambda, ast.Subscript: _part,
+        ast.Lambda: _unnamed_lambda, ast.Subscript: _part, ast.BinOp: _both, ast.Compare: _compared,
         ast.Yield: _yield, ast.YieldFrom: _yield,
     }  # fmt: skip
 
