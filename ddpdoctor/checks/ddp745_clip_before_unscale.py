@@ -52,10 +52,9 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
     """Such a clip where the functions that are called one after the other scale, clip and step: each does a part."""
     if not any(call.target for call in function.calls) or graph.any_program(function, ("get_scale",)):
         return
-    steps = list(calls_in(unfolded(graph, function)))
     scaled: Step | None = None
     clipped: tuple[Call, Step] | None = None
-    for _, at, call in steps:
+    for _, at, call in calls_in(unfolded(graph, function)):
         if call.does == "scale" and _is_scaler(call) and not _is_off(graph, call):
             scaled, clipped = at, None
         elif call.does == "unscale":

@@ -145,6 +145,8 @@ class Call:
 
     def argument(self, name: str, position: int | None = None) -> Value | None:
         """The argument of this name, or at this position; None where it is not given."""
+        if not self.arguments:
+            return None
         number = None if position is None else str(position)
         for argument in self.arguments:
             if argument.name == name or argument.name == number:

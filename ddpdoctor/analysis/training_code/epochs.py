@@ -117,10 +117,10 @@ def _may_be_any(call: Call) -> bool:
 def told_in_place_of(graph: CallGraph, function: Function, loop: EpochLoop) -> Call | None:
     """A call of set_epoch in the epoch loop on a sampler that no loader draws through, or that does not shuffle."""
     for _, call in graph.calls_near(function, "set-epoch"):
+        if loop.epochs.order not in call.loops or call.place.file != loop.epochs.place.file:
+            continue
         made = [graph.made[each][1] for each in (call.receiver.made if call.receiver else ()) if each in graph.made]
-        samplers = [each for each in made if each.does == "sampler"]
-        inside = call.place.file == loop.epochs.place.file and loop.epochs.order in call.loops
-        if inside and samplers and len(samplers) == len(made) and not any(_draws(graph, one) for one in samplers):
+        if made and all(each.does == "sampler" for each in made) and not any(_draws(graph, one) for one in made):
             return call
     return None
 

@@ -27,17 +27,10 @@ def unconditional(guards: Iterable[Guard], function: Function) -> bool:
 
 def rank_guard(guards: Iterable[Guard]) -> Guard | None:
     """The first test that picks one rank, or all but one, without early exits before the line."""
-    return next(
-        (
-            guard
-            for guard in guards
-            if guard.by_rank
-            and guard.of_rank
-            and guard.form not in {"after", "decorator"}
-            and not _asks_for_types(guard)
-        ),
-        None,
-    )
+    for guard in guards:
+        if guard.of_rank and guard.by_rank and guard.form not in {"after", "decorator"} and not _asks_for_types(guard):
+            return guard
+    return None
 
 
 def may_ask_for_rank(guard: Guard) -> bool:

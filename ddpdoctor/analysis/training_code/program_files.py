@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,9 +72,11 @@ class ProgramFiles:
     def calls(self) -> dict[str, dict[str, list[Held]]]:
         """The calls by their purpose and file."""
         found: dict[str, dict[str, list[Held]]] = {}
-        calls = ((function, call) for function in self.functions.values() for call in function.calls)
-        for number, (function, call) in enumerate(calls):
-            found.setdefault(call.does, {}).setdefault(_file(function), []).append((number, function, call))
+        number = itertools.count()
+        for function in self.functions.values():
+            file = _file(function)
+            for call in function.calls:
+                found.setdefault(call.does, {}).setdefault(file, []).append((next(number), function, call))
         return found
 
     @cached_property

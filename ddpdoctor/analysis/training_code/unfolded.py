@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Value
@@ -11,6 +11,7 @@ from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.evidence.training_code import Call, Change, Function, Guard
 
 DEEPEST = 3
+_ORDER = attrgetter("order")
 MOST_STEPS = 400  # of one function: generated code calls thousands
 
 
@@ -82,11 +83,11 @@ def _unfold(
     graph: CallGraph, function: Function, call_path: tuple[Call, ...], through: tuple[Function, ...], found: list[Step]
 ) -> None:
     items: list[Call | Change] = [*function.calls, *function.changes]
-    for item in sorted(items, key=lambda each: each.order):
+    for item in sorted(items, key=_ORDER):
         if len(found) >= MOST_STEPS:
             return
         found.append(Step(item, function, call_path, through))
-        if isinstance(item, Call) and is_unfolded(graph, found[-1]):
+        if isinstance(item, Call) and item.target and is_unfolded(graph, found[-1]):
             inner = graph.functions[item.target]
             _unfold(graph, inner, (*call_path, item), (*through, inner), found)
 
@@ -102,8 +103,6 @@ def is_unfolded(graph: CallGraph, step: Step) -> bool:
     )
 
 
-def calls_in(steps: tuple[Step, ...]) -> Iterator[tuple[int, Step, Call]]:
+def calls_in(steps: tuple[Step, ...]) -> list[tuple[int, Step, Call]]:
     """The calls among steps, with their position."""
-    for position, step in enumerate(steps):
-        if isinstance(step.item, Call):
-            yield position, step, step.item
+    return [(position, step, step.item) for position, step in enumerate(steps) if isinstance(step.item, Call)]
