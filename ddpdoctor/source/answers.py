@@ -6,8 +6,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from typing_extensions import ParamSpec
+
 T = TypeVar("T")
 S = TypeVar("S")
+P = ParamSpec("P")
 
 _NOTHING = 1 << 30
 MOST_ANEW = 500_000  # answers of one run that are dropped: generated code may hold rings of thousands of names
@@ -40,6 +43,10 @@ class Answers(Generic[T]):
             self._lacks = min(self._lacks, self._partial[key])
         return found
 
+    def whole(self, key: Hashable) -> T | None:
+        """The answer where it is known and has no gap, or None."""
+        return None if key in self._partial else self._known.get(key)
+
     def ask(self, key: Hashable, find: Callable[[], T]) -> T | None:
         """The answer, by `find` where it is not known; None while the question is open."""
         found = self.known(key)
@@ -67,14 +74,15 @@ class Answers(Generic[T]):
             self._drop(mark)
         return found
 
-    def watch(self, find: Callable[[], S]) -> tuple[S, bool]:
+    def watch(self, find: Callable[P, S], *args: P.args, **kwargs: P.kwargs) -> tuple[S, bool]:
         """What `find` gives, and whether it met no open question."""
         outer, self._lacks = self._lacks, _NOTHING
         try:
-            found = find()
+            found = find(*args, **kwargs)
             return found, self._lacks == _NOTHING
         finally:
-            self._lacks = min(outer, self._lacks)
+            if outer < self._lacks:
+                self._lacks = outer
 
     def _drop(self, mark: int) -> None:
         """Forget the answers that lack the question that was just answered."""

@@ -68,7 +68,9 @@ class CallFacts:
     def _call(self, raw: RawCall, scope: Scope, known: Mapping[int, int]) -> Call | None:
         if not self._may_matter(raw, scope):
             return None
-        if is_dead(self.values, raw.block, scope) or has_left(self.values, raw.block, raw.order, scope):
+        if self.values.context is not None and (
+            is_dead(self.values, raw.block, scope) or has_left(self.values, raw.block, raw.order, scope)
+        ):
             return None
         at = At(scope, raw.order, raw.block)
         what = meaning(self.values, raw.node, at)

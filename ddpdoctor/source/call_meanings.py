@@ -15,7 +15,7 @@ from ddpdoctor.source.dotted_names import dotted, is_gradient
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.own_samplers import needs_the_epoch
-from ddpdoctor.source.registries import look_up
+from ddpdoctor.source.registries import LookUp, look_up
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.written_calls import called_for
 from ddpdoctor.source.written_dicts import only_value
@@ -53,7 +53,7 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     if known is not None:
         assert isinstance(known, Meaning)
         return known
-    found, whole = values.answers.watch(lambda: _meaning(values, node, at))
+    found, whole = values.answers.watch(_meaning, values, node, at)
     if node.keywords:
         found = _by_keywords(found, node, at)
     if not found.does:
@@ -95,7 +95,7 @@ def _fetches(node: ast.Call) -> bool:
 
 def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     name = dotted(node.func)
-    if (found := _looked_up(values, node, at)) is not None:
+    if (asked := look_up(node)) is not None and (found := _looked_up(values, asked, at)) is not None:
         return Meaning(found.name, found, _of_class(values, found))
     if (named := _by_text(values, node.func, at)) and (does := _known(named)):
         return Meaning(canonical(named), None, does)
@@ -131,11 +131,10 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     return _called_object(values, node, at, Meaning(name))
 
 
-def _looked_up(values: Values, node: ast.Call, at: At) -> Scope | None:
+def _looked_up(values: Values, asked: LookUp, at: At) -> Scope | None:
     """The function or class that a registry holds under the text that a call names."""
-    asked = look_up(node)
-    key = known_literal(values, asked.key, at) if asked is not None and dotted(asked.owner) else None
-    return values.index.looked_up(at.scope, asked, key.value) if asked is not None and key is not None else None
+    key = known_literal(values, asked.key, at) if dotted(asked.owner) else None
+    return values.index.looked_up(at.scope, asked, key.value) if key is not None else None
 
 
 def _by_text(values: Values, node: ast.expr, at: At) -> str:
@@ -293,6 +292,7 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
                 return Meaning(name, method, "")
             if cls is not None and name in names.RUNS_OF_TRAINERS["hf-trainer"] and is_trainer(values, cls):
                 return Meaning(f".{name}", None, "collective-run")
+    kinds = {origin.kind for origin in receiver}
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
     if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
         return Meaning(f".{name}", None, "collective")
@@ -302,13 +302,13 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
         return Meaning(f".{name}", None, "run-engine")
     if "lightning-trainer" in notes and name in names.OF_LIGHTNING_TRAINER:
         return Meaning(f".{name}", None, "collective")
-    if any(name in names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
+    if notes and any(name in names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
         return Meaning(f".{name}", None, "collective-run")
     if "deepspeed" in notes and name in names.OF_DEEPSPEED:
         return Meaning(f".{name}", None, "collective")
-    if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:
+    if Kind.WRAPPED in kinds and name in {"forward", "module"}:
         return Meaning(f".{name}", None, "forward")
-    if any(origin.kind is Kind.BARE for origin in receiver) and name in _TRAINED:
+    if Kind.BARE in kinds and name in _TRAINED:
         return Meaning(f".{name}", None, "forward")
     inside = _method_inside(values, receiver, name)
     return Meaning(name, inside) if inside is not None else None

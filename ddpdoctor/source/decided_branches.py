@@ -20,7 +20,7 @@ MOST_DEFINITIONS = 12  # of one name
 
 def is_dead(values: Values, block: Block, scope: Scope) -> bool:
     """Whether the call by which a function is looked at never reaches a block of it."""
-    if values.context_in(scope) is None:
+    if values.context is None or values.context_in(scope) is None:
         return False
     at: Block | None = block
     while at is not None:
@@ -72,6 +72,8 @@ def _return_is_dead(values: Values, each: tuple[ast.expr, int, Block], function:
 
 def has_left(values: Values, block: Block, order: int, function: Scope) -> bool:
     """Whether the call by which a function is looked at has left it before a place in a block."""
+    if values.context is None:
+        return False
     around: Block | None = block
     while around is not None:
         for ended_at, ended in around.ended[:MOST_LEFT]:
@@ -84,6 +86,6 @@ def has_left(values: Values, block: Block, order: int, function: Scope) -> bool:
 
 def reached(values: Values, definitions: Sequence[Definition], scope: Scope) -> Sequence[Definition]:
     """The definitions of a name without those that the call by which its function is looked at never reaches."""
-    if values.context_in(scope) is None or len(definitions) > MOST_DEFINITIONS:
+    if values.context is None or values.context_in(scope) is None or len(definitions) > MOST_DEFINITIONS:
         return definitions
     return [one for one in definitions if one.block is scope.root or not is_dead(values, one.block, scope)]

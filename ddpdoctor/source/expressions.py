@@ -38,12 +38,12 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         if decided is not None:
             return (Origin(kind=Kind.CONSTANT, text=repr(decided)),)
     match node:
+        case ast.Call():
+            return result(values, node, at)
         case ast.Name(id=name):
             return _named(values, name, at)
         case ast.Attribute():
             return attribute(values, node, at)
-        case ast.Call():
-            return result(values, node, at)
         case ast.Subscript():
             return _item(values, node, at)
         case ast.Compare(left=left, comparators=others):

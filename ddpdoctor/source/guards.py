@@ -21,6 +21,7 @@ from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.values import Values
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
+_ORDER = itemgetter(0)
 _FLIP = {"first": "others", "others": "first"}
 
 
@@ -47,13 +48,13 @@ class Guards:
     def around(self, block: Block, order: int, scope: Scope) -> tuple[Guard, ...]:
         """The tests that decide whether a place is reached, outermost first."""
         chain = block.chain()
-        passed = tuple([bisect_left(at.ended, order, key=itemgetter(0)) if at.ended else 0 for at in chain])
+        passed = tuple([bisect_left(at.ended, order, key=_ORDER) if at.ended else 0 for at in chain])
         key = (id(block), id(self.values.context_in(scope)), passed)
         if key not in self._around:
             self._around[key] = tuple(self._found_around(chain, passed, scope))
         return self._around[key]
 
-    def _found_around(self, chain: list[Block], passed: tuple[int, ...], scope: Scope) -> Iterator[Guard]:
+    def _found_around(self, chain: tuple[Block, ...], passed: tuple[int, ...], scope: Scope) -> Iterator[Guard]:
         for at, inner, before in zip(chain, [*chain[1:], None], passed, strict=True):
             if (
                 at.form in {"if", "else", "case", "while", "and", "or", "except"}

@@ -12,7 +12,7 @@ from ddpdoctor.source.registries import LookUp, Owner, Registries, look_up
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
 from ddpdoctor.source.stubs import is_stub, only_override
 
-STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher", "Thread")
+STARTERS = frozenset({"spawn", "start_processes", "Process", "notebook_launcher", "Thread"})
 
 
 OPTION_MAKERS = frozenset({"add_argument", "option"})
@@ -224,31 +224,27 @@ class Index:
         asked = look_up(node)
         if asked is not None and isinstance(asked.key, ast.Constant) and isinstance(asked.key.value, str):
             self.asking.append((scope, call, asked))
+        member = isinstance(node.func, ast.Attribute)
         if isinstance(node.func, ast.Call) and dotted(node.func.func) == "getattr" and len(node.func.args) > 1:
             self.by_text.append((scope, call))
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         if last in OPTION_MAKERS and node.args:
             self._option(scope, call)
-        if last in STARTERS or (last == "run" and isinstance(node.func, ast.Attribute)):
+        if last in STARTERS or (last == "run" and member):
             self._started(scope, call, last)
         if name:
-            call.meant, call.target = self.project.resolve(scope, name), self.target(scope, name)
-        target, made = call.target, self._made_by(scope, call)
+            call.meant = self.project.resolve(scope, name)
+            call.target = self._called(scope, name, call.meant)
+        target, made = call.target, _made_by(scope, call)
         if made is not None:
             self.constructions.setdefault(id(made), []).append((scope, call))
         if target is not None:
             first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
             self._site(target, Site(scope, call, tuple(node.args), _keywords(node), first))
-        elif isinstance(node.func, ast.Attribute):
+        elif member:
             self.methods.setdefault(last, []).append((scope, call))
         if target is None and last:
             self.named.setdefault(last, []).append((scope, call))
-
-    def _made_by(self, scope: Scope, call: RawCall) -> Scope | None:
-        """The class of the program whose objects a call makes."""
-        if call.name in {"cls", "self.__class__"}:
-            return scope.of_class
-        return call.meant if isinstance(call.meant, Scope) and call.meant.is_class else None
 
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)
@@ -260,15 +256,17 @@ class Index:
 
     def target(self, scope: Scope, name: str) -> Scope | None:
         """The function that a dotted name calls; of a class its `__init__`, of `self.method` the method."""
+        return self._called(scope, name, self.project.resolve(scope, name))
+
+    def _called(self, scope: Scope, name: str, meant: Scope | tuple[Scope, str] | str) -> Scope | None:
         first, _, rest = name.partition(".")
         if first in {"self", "cls"} and rest:
             cls = scope.of_class
             method = self.project.method(cls, rest) if cls is not None and "." not in rest else None
             return self._real.get(id(method), method) if method is None or not is_property(method) else None
-        found = self.project.resolve(scope, name)
-        if not isinstance(found, Scope):
+        if not isinstance(meant, Scope):
             return None
-        return self.project.method(found, "__init__") if found.is_class else found
+        return self.project.method(meant, "__init__") if meant.is_class else meant
 
     def _option(self, scope: Scope, call: RawCall) -> None:
         words = [arg.value for arg in call.node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
@@ -307,6 +305,13 @@ def _entries(written: ast.Dict) -> dict[str, ast.expr | None]:
         elif isinstance(key, ast.Constant) and isinstance(key.value, str):
             found[key.value] = None if key.value in found else value
     return found
+
+
+def _made_by(scope: Scope, call: RawCall) -> Scope | None:
+    """The class of the program whose objects a call makes."""
+    if call.name in {"cls", "self.__class__"}:
+        return scope.of_class
+    return call.meant if isinstance(call.meant, Scope) and call.meant.is_class else None
 
 
 def _unquoted(written: str) -> str:

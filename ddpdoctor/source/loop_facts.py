@@ -31,10 +31,11 @@ class LoopFacts:
 
     def of(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Loop]:
         """The loops of a function; `known` has their orders by their bodies."""
+        tells = any(getattr(call.node.func, "attr", "") == "set_epoch" for call in scope.calls)
         for raw in scope.loops:
-            yield self._loop(raw, scope, known)
+            yield self._loop(raw, scope, known, binds=_assigned_in(raw, scope) if tells else ())
 
-    def _loop(self, raw: RawLoop, scope: Scope, known: Mapping[int, int]) -> Loop:
+    def _loop(self, raw: RawLoop, scope: Scope, known: Mapping[int, int], binds: tuple[str, ...]) -> Loop:
         node = raw.node
         at = At(scope, raw.order, raw.block)
         place = self.places.place(scope, node)
@@ -64,7 +65,7 @@ class LoopFacts:
             counts=counts,
             turns=turns,
             starts=self._starts(node, at),
-            binds=_assigned_in(raw, scope),
+            binds=binds,
             guards=self.places.guards.around(raw.block, raw.order, scope),
             loops=self.places.loops_around(raw.block, known),
             contexts=self.places.with_blocks.around(raw.block, scope),
@@ -96,9 +97,7 @@ class LoopFacts:
 
 
 def _assigned_in(raw: RawLoop, scope: Scope) -> tuple[str, ...]:
-    """The names and attributes that a loop assigns to, where its function tells a sampler the epoch."""
-    if not any(getattr(call.node.func, "attr", "") == "set_epoch" for call in scope.calls):
-        return ()
+    """The names and attributes that a loop assigns to."""
     return tuple(key for key, given in scope.definitions.items() if any(one.block.inside(raw.body) for one in given))
 
 

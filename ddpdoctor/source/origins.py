@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.evidence.many_objects import in_large_numbers
@@ -47,8 +48,8 @@ def joined(origins: Iterable[Origin]) -> Origins:
 
     Where there are too many, those that say least are left out.
     """
-    if isinstance(origins, tuple | list) and len(origins) < 2:
-        return tuple(origins)
+    if type(origins) is tuple and len(origins) < 2:
+        return origins
     found: dict[tuple[Kind, str, str, str], Origin] = {}
     for origin in origins:
         found.setdefault((origin.kind, origin.text, origin.made, origin.note), origin)
@@ -64,6 +65,12 @@ def joined(origins: Iterable[Origin]) -> Origins:
         last[key] = (origin.note in _LEAST_TELLING, alike[sort] > MOST_ALIKE)
     kept = {*sorted(found, key=last.__getitem__)[:MOST_ORIGINS]}
     return tuple(origin for key, origin in found.items() if key in kept)
+
+
+@lru_cache(names.MOST_NAMES, typed=True)
+def constant(value: object) -> Origins:
+    """What a literal can be: itself."""
+    return (Origin(kind=Kind.CONSTANT, text=repr(value)),)
 
 
 def or_unknown(found: Iterable[Origin], given: Iterable[ast.expr | None]) -> Iterator[Origin]:

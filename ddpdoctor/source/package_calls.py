@@ -115,8 +115,9 @@ def _of_loops(values: Values, node: ast.Call, what: Meaning, last: str, at: At) 
 
 def _of_new_tensors(values: Values, node: ast.Call, what: Meaning, last: str, at: At) -> Iterable[Origin] | None:
     """Tensors that are made on the CPU."""
-    on_cpu = ".cuda." not in what.name and not any(one.arg == "device" for one in node.keywords)
-    if last not in _FACTORIES or not what.name.startswith("torch.") or not on_cpu:
+    if last not in _FACTORIES or not what.name.startswith("torch.") or ".cuda." in what.name:
+        return None
+    if any(one.arg == "device" for one in node.keywords):
         return None
     found = [origin for origin in _through(values, node, at) if origin.kind is Kind.LOCAL]
     note = "generator" if any(one.arg in {"generator", None} for one in node.keywords) else ""

@@ -163,9 +163,10 @@ class Project:
         else is the full dotted name, as `torch.distributed.all_reduce`.
         """
         key = (id(scope), name)
-        if key not in self._names:
-            self._names[key] = self._resolve(scope, name, MOST_HOPS)
-        return self._names[key]
+        known = self._names.get(key)
+        if known is None:
+            known = self._names[key] = self._resolve(scope, name, MOST_HOPS)
+        return known
 
     def _resolve(self, scope: Scope, name: str, hops: int) -> Scope | tuple[Scope, str] | str:
         first, _, rest = name.partition(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 
 from ddpdoctor.source.scopes import Block, Definition
 
@@ -12,6 +13,7 @@ LOOPS = frozenset({"for", "while"})
 MOST_BEFORE = (
     100  # definitions before a place, and after it, that are looked at: generated code has thousands of one name
 )
+_ORDER = attrgetter("order")
 
 
 def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tuple[list[Definition], bool]:
@@ -22,7 +24,7 @@ def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tup
     found: list[Definition] = []
     killer: Definition | None = None
     branches: dict[int, set[int]] = {}
-    here = bisect_left(definitions, order, key=_order)
+    here = bisect_left(definitions, order, key=_ORDER)
     for definition in reversed(definitions[max(0, here - MOST_BEFORE) : here]):
         there = definition.block
         passed = there is block or not there.depth  # in the same block, or in none
@@ -40,8 +42,10 @@ def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tup
     return found, killer is not None
 
 
-def _order(definition: Definition) -> int:
-    return definition.order
+def only_definition(definitions: Sequence[Definition] | None, order: int, block: Block) -> Definition | None:
+    """The definition of a name that has no other, where `block` is passed only behind it; None of any other name."""
+    only = definitions[0] if definitions is not None and len(definitions) == 1 else None
+    return only if only is not None and only.order < order and only.kills and block.inside(only.block) else None
 
 
 def _in_loop(block: Block) -> bool:

@@ -286,7 +286,9 @@ def _words(source: Source) -> set[str]:
         for call in scope.calls:
             name = call.last or getattr(call.node.func, "attr", "")
             found.add("" if name == "requires_grad_" and _freezes(call.node) else name)
-            found.update([f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg])
+            for keyword in call.node.keywords:
+                if keyword.arg:
+                    found.add(f"{keyword.arg}=")
             if call.last in {"getattr", "__init__"}:
                 found |= _words_of_objects(call.node)
     found.update(word for word in ("exitcode", "sentinel") if word in source.text)

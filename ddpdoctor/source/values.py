@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -31,6 +31,7 @@ from ddpdoctor.source.origins import (
     QUIET,
     At,
     Origins,
+    constant,
     joined,
     note_of,
     or_unknown,
@@ -39,7 +40,7 @@ from ddpdoctor.source.origins import (
 )
 from ddpdoctor.source.parameters import parameter_of, rest_of
 from ddpdoctor.source.project import Project
-from ddpdoctor.source.reaching import END, reaching
+from ddpdoctor.source.reaching import END, only_definition, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
 from ddpdoctor.source.shown_parameters import shows_what_it_gets
 from ddpdoctor.source.single_objects import SingleObject, SingleObjects
@@ -125,13 +126,15 @@ class Values:
         if node is None or self._depth > DEEPEST:
             return ()
         if type(node) is ast.Constant:
-            return (Origin(kind=Kind.CONSTANT, text=repr(node.value)),)
+            return constant(node.value)
         outer, around = self.context, self.single
         inner = None if outer is None else self.context_in(at.scope)
         single = None if around is None else self.single_in(at.scope)
         key = (id(node), id(at.scope) if at.order == END else at.order, id(inner), id(single))
         if (found := self.answers.known(key)) is not None:
             return found
+        if type(node) is ast.Name and inner is None and (given := self._given_by_one(node.id, at, single)) is not None:
+            return given
         self._depth += 1
         self.context, self.single = inner, single
         try:
@@ -139,6 +142,13 @@ class Values:
         finally:
             self._depth -= 1
             self.context, self.single = outer, around
+
+    def _given_by_one(self, name: str, at: At, single: SingleObject | None) -> Origins | None:
+        """What the only definition of a variable gives, where that is known already: so it is for most names in functions."""
+        if at.scope.parent is None:  # other functions may assign to a variable of a module
+            return None
+        only = only_definition(at.scope.definitions.get(name), at.order, at.block)
+        return self.answers.whole(_question((id(only), "given"), None, single)) if only is not None else None
 
     def context_in(self, scope: Scope) -> CallingContext | None:
         """The context that counts in a function; None in all but that which is looked at now."""
@@ -188,7 +198,7 @@ class Values:
         single: SingleObject | None = None,
     ) -> Origins:
         """What `find` gives in a context and of an object, sought once; nothing where it is asked for while it is sought."""
-        asked = (*key, id(context), id(single))
+        asked = _question(key, context, single)
         if (found := self.answers.known(asked)) is not None:
             return found
         outer, around = self.context, self.single
@@ -466,6 +476,11 @@ class Values:
         file, line = self.project.sources[scope.file].place(node.lineno)
         context = self.context_in(scope)
         return f"{file}:{line}:{node.col_offset + 1}{context.suffix if context is not None else ''}"
+
+
+def _question(key: tuple[int, str], context: CallingContext | None, single: SingleObject | None) -> Hashable:
+    """What is asked in a context and of an object, as answers are kept."""
+    return *key, id(context), id(single)
 
 
 def _binds(definitions: Iterable[Definition] | None) -> bool:

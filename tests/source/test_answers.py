@@ -39,6 +39,18 @@ def test_an_answer_with_a_gap_says_so() -> None:
     assert answers.known("outer") == "found"
 
 
+def test_an_answer_with_a_gap_is_not_whole() -> None:
+    answers = Answers[str]()
+
+    def outer() -> str:
+        answers.ask("inner", lambda: answers.ask("outer", outer) or "half")
+        assert (answers.known("inner"), answers.whole("inner")) == ("half", None)
+        return "found"
+
+    answers.ask("outer", outer)
+    assert answers.whole("outer") == "found"
+
+
 def test_many_alternatives_of_one_sort_leave_room_for_others() -> None:
     batches = [Origin(kind=Kind.LOCAL, text=f"loader {number}", note="batch") for number in range(30)]
     forward = Origin(kind=Kind.LOCAL, text="model(x)", note="forward")
