@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.torch_names import MOST_NAMES
 
 MOST_HOPS = 6  # re-exports that are followed: a package's __init__, its submodule's, and a few more
 LEVELS_UP = 5  # folders above a file in which a top-level package is looked for
@@ -70,10 +71,10 @@ class Project:
 
     def module(self, name: str, asker: str) -> str | None:
         """The file of module `name` as `asker` imports it, relative names too; None where it is not the program's own."""
-        folder = os.path.dirname(asker)  # noqa: PTH120
-        key = (name, folder)
         if name.partition(".")[0] in _ELSEWHERE:
             return None
+        folder = os.path.dirname(asker)  # noqa: PTH120
+        key = (name, folder)
         if key not in self._modules:
             self._modules[key] = self._find(name, folder)
         return self._modules[key]
@@ -251,14 +252,13 @@ class Project:
         return False
 
 
-def prefixes(name: str) -> Iterator[str]:
+@lru_cache(MOST_NAMES)
+def prefixes(name: str) -> tuple[str, ...]:
     """`a.b.c`, `a.b`, `a`; of `..a.b` also `..`."""
     dots = name[: len(name) - len(name.lstrip("."))]
     parts = name[len(dots) :].split(".")
-    for count in range(len(parts), 0, -1):
-        yield dots + ".".join(parts[:count])
-    if dots:
-        yield dots
+    found = tuple(dots + ".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return (*found, dots) if dots else found
 
 
 def _has_name(source: Source, name: str) -> bool:
