@@ -179,6 +179,8 @@ def _of_its_part(values: Values, generator: Scope) -> Iterable[Origin]:
 
 def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin] | None:
     """The object that a known call makes, or None where it makes none."""
+    if what.does in {"to", "cuda", "train", "eval"} and isinstance(node.func, ast.Attribute):
+        return _same(values, node, at)
     where = values.where(node, at.scope)
     name = dotted(node.func)
     if what.does == "lightning-trainer" and _of_one_device(node):
@@ -200,8 +202,6 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         return (origin, *carried(values, node, at, keep=frozenset({Kind.LOCAL})))
     if what.does == "scale" and node.args:
         return values.of(node.args[0], at) or None
-    if what.does in {"to", "cuda", "train", "eval"} and isinstance(node.func, ast.Attribute):
-        return _same(values, node, at)
     if what.does == "split" and what.name.rpartition(".")[2] in {"permutation", "randperm", "shuffle"}:
         return (Origin(kind=Kind.OBJECT, text=name, made=where, note="drawn"),)
     if what.does == "split" and what.name.endswith(".random_split"):

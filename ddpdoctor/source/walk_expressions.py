@@ -35,6 +35,8 @@ class Expressions:
         pending: list[ast.AST] = [node]
         while pending:
             at = pending.pop()
+            while type(at) is ast.Attribute:
+                at = at.value
             if type(at) in _LEAVES:
                 continue
             if isinstance(at, ast.Call):
@@ -46,8 +48,6 @@ class Expressions:
                 pending.append(at.func)
                 pending += at.args
                 pending += [keyword.value for keyword in at.keywords]
-            elif isinstance(at, ast.Attribute):
-                pending.append(at.value)
             elif (visit := self._VISITS.get(type(at))) is not None:
                 pending += visit(self, at)
             else:
