@@ -142,16 +142,22 @@ class DeviatingRanks:
         """
         collectives = [one for one in found.operations if one.group is not None]
         for shared, other in permutations(collectives[:MOST_EXCHANGED], 2):
-            made = self._made_before(shared, other)
+            made = self._made_before(shared, other, collectives)
             deviating = vote(made).minority if len(made) > MANY and len({*made.values()}) == 2 else ()
             if len(deviating) == 1 and {*deviating} <= {*found.ranks}:
                 return replace(found, deviating=tuple(deviating))
         return None
 
-    def _made_before(self, shared: Operation, other: Operation) -> dict[int, int]:
-        """By rank the calls of the kind of `other` before `shared`; of one that does not come to it, until `other`."""
-        found = {rank: other.seq for rank in other.waiting if rank in shared.absent}
+    def _made_before(self, shared: Operation, other: Operation, operations: Sequence[Operation]) -> dict[int, int]:
+        """By rank the calls of the kind of `other` before `shared`; of those that do not come to it, until what they wait in.
+
+        Nothing where one of these waits in another kind: then it may have made as many.
+        """
         kind = self._kind(other.members[0], other)
+        alike = [one for one in operations if self._kind(one.members[0], one) == kind]
+        found = {rank: one.seq for one in alike for rank in one.waiting if rank in shared.absent}
+        if not found.keys() >= {*shared.absent}:
+            return {}
         for rank in shared.waiting:
             call = self._kind(rank, shared)
             made = self.programs.made_before(rank, kind, (call, shared.seq)) if call and kind else None
