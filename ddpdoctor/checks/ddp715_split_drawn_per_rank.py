@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.local_values import generator_of
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.analysis.training_code.several_ranks import OF_TRANSFORMERS, started_on_each_rank
-from ddpdoctor.evidence.code_values import RANK_KINDS, Value
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function
-from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -21,23 +22,34 @@ RULE = Rule(
     remedy="draw the split with a generator of one seed: `generator=torch.Generator().manual_seed(0)`",
     leads_to=("DDP512",),
 )
-_SPLITS = {"random_split": ("generator",), "train_test_split": ("random_state", "shuffle")}
+_FOLDS = ("KFold", "StratifiedKFold")
+"""Splitters of scikit-learn that draw only where they are told to shuffle."""
+_SPLITS = {
+    "random_split": ("generator",),
+    "train_test_split": ("random_state", "shuffle"),
+    **dict.fromkeys((*_FOLDS, "ShuffleSplit", "StratifiedShuffleSplit", "GroupShuffleSplit"), ("random_state",)),
+}
 _REMEDIES = {
     "random_split": "add `generator=torch.Generator().manual_seed(0)`",
     "train_test_split": "add `random_state=0`",
     "permutation": "draw it with `numpy.random.default_rng(0)`",
     "shuffle": "shuffle with a generator of one seed: `random.Random(0).shuffle(files)`",
     "sample": "add `random_state=0`",
+    **dict.fromkeys((*_FOLDS, "ShuffleSplit", "StratifiedShuffleSplit", "GroupShuffleSplit"), "add `random_state=0`"),
+    "choice": "draw it with `numpy.random.default_rng(0)`",
     "randperm": "add `generator=torch.Generator().manual_seed(0)`",
 }
 _SEVERAL_RANKS = ("Accelerator", *OF_TRANSFORMERS)
 """What programs of a framework name where they are meant for several ranks."""
 _OF_DATASETS = ("seed", "generator", "shuffle", "train_indices_cache_file_name", "test_indices_cache_file_name")
-_OF_NUMPY = ("permutation", "train_test_split")
+_OF_NUMPY = frozenset({"permutation", *_SPLITS}) - {"random_split"}
+_PICKS = frozenset({"choice", "sample"})
+"""What draws a part, where others draw an order."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each split without a seed of its own where no seed makes all ranks draw alike."""
+    yield from _picked(graph)
     for function, call in graph.calls("split"):
         of_datasets = call.name == ".train_test_split"
         if of_datasets and not _is_of_datasets(graph, function, call):
@@ -55,10 +67,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if not graph.is_hook_of_lightning(function) and not graph.line_on_all_ranks(function, call):
             continue
-        if _is_told(graph, function, call):
+        if _is_told(graph, function, call) or (short(call) in _FOLDS and not _shuffles(call)):
             continue
         own = any(call.argument(name) is not None for name in given)
-        why = "its own seed holds the rank" if own else drawn_apart(graph, function, _seeded_by(call))
+        why = (
+            "its own seed holds the rank" if own else _unseeded(call) or drawn_apart(graph, function, _seeded_by(call))
+        )
         if why:
             yield code_finding(
                 RULE,
@@ -67,6 +81,28 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 *(cut.place for cut in graph.cuts_of(call.id)),
                 remedy="add `seed=0`" if of_datasets else _REMEDIES.get(short(call)),
             )
+
+
+def _picked(graph: CallGraph) -> Iterator[Finding]:
+    """The first subset in a function that is picked by numbers which each rank draws: `np.random.rand(n) < 0.9`."""
+    seen: set[str] = set()
+    for function, call in graph.calls("subset"):
+        indices = call.argument("indices", 1)
+        if indices is None or indices.may(Kind.SHARED) or function.id in seen:
+            continue
+        drawn = next((one for one in indices.origins if one.kind is Kind.LOCAL and one.note == "draw"), None)
+        why = drawn_apart(graph, function, generator_of(drawn)) if drawn is not None else ""
+        if drawn is None or not why or not graph.line_on_all_ranks(function, call) or _is_told(graph, function, call):
+            continue
+        seen.add(function.id)
+        yield code_finding(
+            RULE,
+            f"`{indices.text}` picks other samples on every rank, as {why}: what one rank tests on, another trains on",
+            call.place,
+            *chain_places(drawn, call.place),
+            because=drawn,
+            remedy="draw the numbers with `numpy.random.default_rng(0)`",
+        )
 
 
 def _is_of_datasets(graph: CallGraph, function: Function, call: Call) -> bool:
@@ -79,6 +115,18 @@ def _holds_rank(value: Value) -> bool:
     """Whether the seed of a call's own generator is another one on each rank."""
     origin = value.only(*RANK_KINDS)
     return origin is not None and origin.note != "uncertain"
+
+
+def _shuffles(folds: Call) -> bool:
+    """Whether a splitter is told to shuffle."""
+    given = folds.argument("shuffle", 1)
+    return given is not None and given.constant == "True"
+
+
+def _unseeded(call: Call) -> str:
+    """That the generator whose method draws has no seed; empty of others."""
+    made = call.receiver.only(Kind.OBJECT) if call.receiver is not None else None
+    return "its generator has no seed" if made is not None and made.note == "generator" else ""
 
 
 def _is_told(graph: CallGraph, function: Function, call: Call) -> bool:
@@ -96,7 +144,7 @@ def _divides(graph: CallGraph, function: Function, call: Call) -> bool:
     if graph.cuts_of(call.id) or (call.id in function.divided and not call.loops):
         return True
     taken = [other for _, other in graph.taken_by(call.id)]
-    if any(other.does in {"subset", "dataset"} and _part_of(call, other) for other in taken):
+    if any(other.does in {"subset", "dataset"} and (short(call) in _PICKS or _part_of(call, other)) for other in taken):
         return True
     parts = {_part_of(call, other) for other in taken if _makes_data(graph, other)}
     return len(parts - {""}) > 1

@@ -8,32 +8,39 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, fix, short
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP716",
     name="download-on-every-rank",
-    summary="every rank downloads or unpacks into the same folder at the same time",
+    summary="every rank downloads, unpacks or preprocesses into the same folder at the same time",
     severity=Severity.WARN,
     remedy="download on local rank 0 only, then `dist.barrier()`, then open the data on every rank",
     leads_to=("DDP401",),
 )
 _WAITS = re.compile(r"first|lock|rank|main|zero|barrier|master", re.IGNORECASE)
+_WRITES = frozenset({"write", "save"})
+_THERE = re.compile(r"\b(?:exists|is_?file|is_?dir)\(")
+_NOT = re.compile(r"\bnot\b")
 _BEFORE = ("prepare_data", "download", "setup_data")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each download that no test of the rank guards."""
-    for function, call in graph.calls("dataset", "download"):
+    for function, call in graph.calls("dataset", "download", "write", "save"):
+        if call.does in _WRITES and not _fills_a_cache(graph, function, call):
+            continue
         if call.does == "dataset":
             asked = call.argument("download")
             if asked is None or asked.constant != "True":
                 continue
         if (source := call.argument("source")) is not None and source.constant == "'local'":
             continue
-        if call.name.endswith("snapshot_download") and call.argument("local_dir") is None:  # into a cache that it locks
+        if (
+            call.name.endswith(("snapshot_download", "hf_hub_download")) and call.argument("local_dir") is None
+        ):  # into a cache that it locks
             continue
         if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
             continue
@@ -51,8 +58,27 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             remedy="write `download=dist.get_rank() == 0` and `dist.barrier()` behind it, before the other ranks open the files"
             if call.does == "dataset"
             else None,
-            fix=fix(Edit.RANK_ZERO_FIRST, call.place),
+            fix=fix(Edit.RANK_ZERO_FIRST, call.place) if call.does not in _WRITES else None,
         )
+
+
+def _fills_a_cache(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether a file is written where it is missing, under its last name: each rank finds that it is missing."""
+    moved = any(other.does == "move" and other.order > call.order for other in function.calls)
+    ways = [way for _, way in graph.callers.get(function.id, ())]
+    around = [call.guards] if not ways else [(*call.guards, *way.guards) for way in ways]
+    return not moved and all(any(_is_missing(guard) for guard in guards) for guards in around)
+
+
+def _is_missing(guard: Guard) -> bool:
+    """Whether a test lets those pass that find no file."""
+    if guard.form == "except":
+        return "FileNotFoundError" in guard.test
+    asked = _THERE.search(guard.test)
+    if asked is None:
+        return False
+    denied = _NOT.search(guard.test[: asked.start()]) is not None
+    return denied if guard.form == "if" and not guard.branch else not denied and guard.form in {"else", "after", "if"}
 
 
 def _before_the_ranks(graph: CallGraph, function: Function, call: Call) -> bool:

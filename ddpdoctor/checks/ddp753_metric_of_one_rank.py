@@ -122,11 +122,18 @@ def _uses(graph: CallGraph, function: Function, loaders: dict[str, list[tuple[st
                 if made and not _inside(function, call.order, loaders[made]):
                     place = Place(file=guard.file, line=guard.line, column=1, function=function.place.function)
                     yield place, "compared", Value(text=guard.test, origins=guard.value.origins), made, ""
-        if call.does in {"print", "log"} and not _named_local(call):
+        written = call.does == "write" and any(guard.by_rank for guard in call.guards)
+        if (written or call.does in {"print", "log"}) and not _named_local(call):
             for argument in call.arguments:
                 made = of_one_part(graph, argument.value, loaders)
                 if made and not _inside(function, call.order, loaders[made]):
-                    how = "printed" if call.does == "print" else f"logged by {short(call)}"
+                    how = (
+                        "printed"
+                        if call.does == "print"
+                        else f"logged by {short(call)}"
+                        if not written
+                        else "written to a file"
+                    )
                     yield call.place, how, argument.value, made, call.target
 
 
@@ -137,6 +144,8 @@ def _compares_with_best(guard: Guard) -> bool:
 
 
 def _named_local(call: Call) -> bool:
+    if call.receiver is not None and call.receiver.may(*RANK_KINDS):
+        return True
     return any(
         argument.value.may(*RANK_KINDS) or _NAMED_LOCAL.search(argument.value.text) for argument in call.arguments
     )

@@ -30,14 +30,17 @@ _NAMES_THE_FOLDER = DOES_THE_DEVICE - {"ignite", "accelerate", "fabric", "deepsp
 """Frameworks that name the folder of a run, or agree on its name, by themselves."""
 _EXPORTS = frozenset({"tensorflow", "jax"})
 """What programs of torch import for export and logs, too: it does not keep a rank from looking for a free name."""
+_OF_TRANSFORMERS = ("TrainingArguments", "Config")
+"""What a Trainer of transformers gets the folder of its run by, which it takes as each rank names it."""
+_FOLDERS = ("output_dir", "log_dir", "logdir")
 _ASKED = re.compile(r"(?:exists|is_?dir)\(")
-_CLOCKS = ("time", "now", "getpid", "uuid", "token")
+_CLOCKS = ("time", "today", "now", "getpid", "uuid", "token")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each folder that all ranks make by the time, or by a number that is free when they look."""
     for function, call in graph.calls("make-folder"):
-        path = call.receiver if call.name == ".mkdir" else call.argument("name", 0) or call.argument("path")
+        path = _path(call)
         if (
             path is None
             or path.may(*RANK_KINDS)
@@ -50,6 +53,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         counted = next((one for one in path.origins if one.note == "number"), None)
         free = counted is not None and _is_free(graph, function, counted)
         known = _NAMES_THE_FOLDER - _EXPORTS if free else _NAMES_THE_FOLDER
+        known = known - {"transformers", "accelerate"} if call.name.endswith(_OF_TRANSFORMERS) else known
         if graph.any_program(function, known) and not started_on_each_rank(graph, function):
             continue
         if counted is not None and not call.loops:
@@ -66,6 +70,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             *chain_places(origin, call.place),
             because=origin,
         )
+
+
+def _path(call: Call) -> Value | None:
+    """The folder that a call makes."""
+    if call.name == ".mkdir":
+        return call.receiver
+    given = call.argument("name", 0) or call.argument("path")
+    return given or next((one for name in _FOLDERS if (one := call.argument(name)) is not None), None)
 
 
 def _is_free(graph: CallGraph, function: Function, counted: Origin) -> bool:

@@ -379,6 +379,8 @@ class Module:
     """Its comments that silence findings."""
     unused: tuple[UnusedPart, ...] = ()
     """Layers of its models that nothing uses."""
+    loads: tuple[Call, ...] = ()
+    """Of a file that belongs to no program of several ranks, where it loads weights into models as they were saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

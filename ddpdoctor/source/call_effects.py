@@ -8,7 +8,6 @@ from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.recorder import Recorder
 from ddpdoctor.source.scopes import Definition, RawCall, RawExit
 
-SHUFFLES = frozenset({"random.shuffle", "np.random.shuffle", "numpy.random.shuffle"})
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
 _ADDS = frozenset({"append", "insert"})
@@ -17,8 +16,8 @@ _REGISTERS = frozenset({"add_module", "register_module"})
 
 
 _WITH_EFFECTS = (
-    frozenset(name.rpartition(".")[2] for name in SHUFFLES | _EXITS)
-    | {"fully_shard", "update", "setattr", "sort", "requires_grad_"}
+    frozenset(name.rpartition(".")[2] for name in _EXITS)
+    | {"fully_shard", "update", "shuffle", "setattr", "sort", "requires_grad_"}
     | _CHANGES_ITS_OBJECT
     | _ADDS
     | _REGISTERS
@@ -41,20 +40,25 @@ def _record_effects(call: ast.Call, name: str, owner: str, method: str, order: i
         _exit(call, order, at)
     if method == "fully_shard":
         _define_first_argument(call, Definition(order, at.block, call, "assign", line=call.lineno), at)
-    if name in SHUFFLES:
-        shuffled = Definition(order, at.block, call, "change", kills=False, line=call.lineno)
-        _define_first_argument(call, shuffled, at)
     if method == "update" and owner:
         _update(call, owner, at)
     _set_by_name(call, method, order, at)
     if isinstance(call.func, ast.Attribute):
         if owner and method == "sort":
             at.define(owner, Definition(order, at.block, call.func.value, "sorted", kills=False, line=call.lineno))
+        if call.func.attr == "shuffle" and shuffles(call):
+            shuffled = Definition(order, at.block, call, "change", kills=False, line=call.lineno)
+            _define_first_argument(call, shuffled, at)
         if call.func.attr == "requires_grad_":
             _set_requires_grad(call, call.func.value, order, at)
     if owner and method in _CHANGES_ITS_OBJECT and (call.args or call.keywords):
         given = call.args[0] if call.args else None
         at.define(owner, Definition(order, at.block, given, "change", kills=False, line=call.lineno))
+
+
+def shuffles(call: ast.Call) -> bool:
+    """Whether a call brings a list into another order: `random.shuffle(files)`, `rng.shuffle(files)`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
 
 
 def _exit(call: ast.Call, order: int, at: Recorder) -> None:

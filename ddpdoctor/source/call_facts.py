@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Argument, Call
@@ -30,9 +30,10 @@ _WORK = re.compile(
 )
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
-    "unscale", "scale", "prepare", "shard", "placed", "change-gradient", "watches", "run-engine",
+    "unscale", "scale", "prepare", "shard", "placed", "change-gradient", "watches", "run-engine", "write",
 }  # fmt: skip
-_SHOWS = frozenset({"print", "log"})
+_SHOWS = frozenset({"print", "log", "write"})
+_BACKWARDS = frozenset({"backward", "manual_backward"})
 _ITSELF = (("self",), ("cls",))
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
@@ -45,6 +46,7 @@ _KNOWN_LAST = (
     | names.OF_DEEPSPEED
     | frozenset().union(*names.RUNS_OF_TRAINERS.values())
     | {*names.HANDS_ON}
+    | names.OF_GENERATORS
     | {"run", "forward", "module", "model", "net", "network", "ddp_model", "ddp"}
 )
 
@@ -57,6 +59,7 @@ class CallFacts:
     """Tells what is called, and what arguments can be."""
     places: Surroundings
     """Tells where a call stands."""
+    _training: dict[int, bool] = field(default_factory=dict)
 
     def of(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Call]:
         """The calls of a function that may matter; `known` has the orders of its loops by their bodies."""
@@ -64,6 +67,13 @@ class CallFacts:
             call = self._call(raw, scope, known)
             if call is not None:
                 yield from self._of_each(call, raw, scope)
+
+    def named(self, last: str, scope: Scope) -> Iterator[Call]:
+        """The calls of one name in a function, without the loops around them."""
+        for raw in scope.calls:
+            call = self._call(raw, scope, {}) if raw.last == last else None
+            if call is not None:
+                yield call
 
     def _call(self, raw: RawCall, scope: Scope, known: Mapping[int, int]) -> Call | None:
         if not self._may_matter(raw, scope):
@@ -223,11 +233,14 @@ class CallFacts:
                 return True
         if isinstance(func, ast.Attribute):
             last = func.attr
+            if last == "item":
+                return self._trains(scope)
             if (
                 last in _KNOWN_LAST
                 or look_up(raw.node) is not None
                 or last in self.values.index.owners
                 or last[:1].isupper()
+                or (isinstance(func.value, ast.Attribute) and func.value.attr == "module")
             ):
                 return True
             if is_gradient(func.value):
@@ -246,6 +259,13 @@ class CallFacts:
         if isinstance(raw.meant, str):
             return raw.meant != name or raw.meant.rpartition(".")[2] in _KNOWN_LAST
         return True
+
+    def _trains(self, scope: Scope) -> bool:
+        """Whether a function makes a backward: what it reads from a tensor then matters, as in `loss.item()`."""
+        if id(scope) not in self._training:
+            made = (raw.node.func for raw in scope.calls)
+            self._training[id(scope)] = any(isinstance(one, ast.Attribute) and one.attr in _BACKWARDS for one in made)
+        return self._training[id(scope)]
 
     def _arguments(self, raw: RawCall, at: At) -> tuple[Argument, ...]:
         partial = partial_of(self.values, raw.node, at)

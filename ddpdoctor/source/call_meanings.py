@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.evidence.many_objects import in_large_numbers
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named, is_trainer
 from ddpdoctor.source.dotted_names import dotted, is_gradient
-from ddpdoctor.source.literals import known_literal
+from ddpdoctor.source.literals import default_literal, known_literal
+from ddpdoctor.source.object_attributes import attribute_of
 from ddpdoctor.source.origins import At, Origins
 from ddpdoctor.source.own_samplers import needs_the_epoch
 from ddpdoctor.source.registries import LookUp, look_up
@@ -29,6 +31,8 @@ SHARDS = (frozenset({"shard_id", "num_shards"}), frozenset({"index", "num_shards
 _OF_SEVERAL_RANKS = frozenset({"launcher", "strategy"})
 """The keywords by which a runner of MMEngine makes the process group."""
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
+_DATA = frozenset({"batch", "item", "forward"})
+"""Notes of what a loader, or another forward, gives to a forward."""
 
 
 @in_large_numbers
@@ -90,7 +94,16 @@ def _fetches(node: ast.Call) -> bool:
     )
     first = parts[0] if parts else None
     words = first.value.split() if isinstance(first, ast.Constant) and isinstance(first.value, str) else []
-    return bool(words) and words[0].rpartition("/")[2] in names.FETCHERS
+    command = words[0].rpartition("/")[2] if words else ""
+    return command in names.FETCHERS and (command != "tar" or "x" in _word(parts, words, 1))
+
+
+def _word(parts: Sequence[ast.expr | None], words: list[str], position: int) -> str:
+    """A word of a command that is written as one text, or as a list of words; empty where it is not known."""
+    if len(words) > position:
+        return words[position]
+    part = parts[position] if len(parts) > position else None
+    return part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else ""
 
 
 def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
@@ -138,13 +151,19 @@ def _looked_up(values: Values, asked: LookUp, at: At) -> Scope | None:
 
 
 def _by_text(values: Values, node: ast.expr, at: At) -> str:
-    """The full name that `getattr(torch.optim, "SGD")` stands for, also under a name; empty of anything else."""
+    """The full name that `getattr(optim, "SGD")` or `models.__dict__[args.arch]` stands for, also under a name, or nothing."""
     if isinstance(node, ast.Name) and node.id in at.scope.definitions:
         only = only_value(values, node, at)
         node, at = only if only is not None else (node, at)
     match node:
-        case ast.Call(func=ast.Name(id="getattr"), args=[owner, key, *_]) if dotted(owner):
-            held = known_literal(values, key, at)
+        case (
+            ast.Call(func=ast.Name(id="getattr"), args=[owner, key, *_])
+            | ast.Subscript(
+                value=ast.Attribute(value=owner, attr="__dict__") | ast.Call(func=ast.Name(id="vars"), args=[owner]),
+                slice=key,
+            )
+        ) if dotted(owner):
+            held = default_literal(values, key, at)
             if held is not None and isinstance(held.value, str):
                 meant = values.project.resolve(at.scope, f"{dotted(owner)}.{held.value}")
                 return meant if isinstance(meant, str) else ""
@@ -272,7 +291,7 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     assert isinstance(node.func, ast.Attribute)
     name = node.func.attr
     receiver = values.of(node.func.value, at)
-    if receiver and (known := _of_known_object(values, receiver, name)) is not None:
+    if receiver and (known := _of_known_object(values, receiver, name, node, at)) is not None:
         return known
     if name.endswith("_") and is_gradient(node.func.value):
         return Meaning(f".{name}", None, "change-gradient")
@@ -282,7 +301,7 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     return _called_object(values, node, at, Meaning(f".{name}", None, does))
 
 
-def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | None:
+def _of_known_object(values: Values, receiver: Origins, name: str, node: ast.Call, at: At) -> Meaning | None:
     """What a method is for by the object that has it; None where the object does not tell."""
     for origin in receiver:
         if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
@@ -296,6 +315,8 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
     if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
         return Meaning(f".{name}", None, "collective")
+    if "generator" in notes and name in names.OF_GENERATORS:
+        return Meaning(f".{name}", None, "split")
     if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
         return Meaning(f".{name}", None, "collective")
     if "engine" in notes and name == "run":
@@ -310,22 +331,36 @@ def _of_known_object(values: Values, receiver: Origins, name: str) -> Meaning | 
         return Meaning(f".{name}", None, "forward")
     if Kind.BARE in kinds and name in _TRAINED:
         return Meaning(f".{name}", None, "forward")
-    inside = _method_inside(values, receiver, name)
-    return Meaning(name, inside) if inside is not None else None
+    return _of_inner_model(values, receiver, name, node, at)
 
 
-def _method_inside(values: Values, receiver: Origins, name: str) -> Scope | None:
-    """The method of the program's own model that `ddp.module.method()` calls."""
+def _of_inner_model(values: Values, receiver: Origins, name: str, node: ast.Call, at: At) -> Meaning | None:
+    """What `ddp.module.name(...)` calls: a method or a layer of the program's own model, or a forward of an unknown one."""
     if names.METHODS.get(name, "split") != "split" or len(receiver) != 1 or receiver[0].kind is not Kind.BARE:
         return None
-    made = values.maker(receiver[0].made)
+    cls = _class_inside(values, receiver[0])
+    if cls is not None and (method := values.project.method(cls, name)) is not None:
+        return Meaning(name, method)
+    if cls is not None:
+        held = attribute_of(values, cls, name)
+        return Meaning(f".{name}", None, "forward") if any(one.kind is Kind.MODEL for one in held) else None
+    given = (one for argument in node.args for one in values.of(argument, at))
+    return Meaning(f".{name}", None, "forward") if any(one.note in _DATA for one in given) else None
+
+
+def _class_inside(values: Values, bare: Origin) -> Scope | None:
+    """The class of the program whose object is inside of a wrapper, where there is one alone."""
+    if bare.note == "prepared":  # it has kept the place of the model itself
+        source = values.project.sources.get(bare.made.rsplit(":", 2)[0])
+        meant = values.project.resolve(source.scopes[0], bare.text) if source is not None else None
+        return meant if isinstance(meant, Scope) and meant.is_class else None
+    made = values.maker(bare.made)
     if made is None or not made[0].node.args:
         return None
     wrap, scope, context = made
     models = values.within(context, lambda: values.of(wrap.node.args[0], At(scope, wrap.order, wrap.block)))
     classes = [class_named(values, one.note) for one in models if one.kind is Kind.MODEL]
-    only = classes[0] if len(classes) == 1 else None
-    return values.project.method(only, name) if only is not None else None
+    return classes[0] if len(classes) == 1 else None
 
 
 def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -> Meaning:

@@ -44,6 +44,9 @@ _MAKES = {
 """What known calls make."""
 
 
+_DRAWS_AN_ORDER = frozenset({"permutation", "randperm", "shuffle", "choice"})
+
+
 def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     """What a call gives."""
     found = tuple(_result(values, node, at))
@@ -185,6 +188,8 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     name = dotted(node.func)
     if what.does == "lightning-trainer" and _of_one_device(node):
         return (Origin(kind=Kind.OBJECT, text=name, made=where, note="one device"),)
+    if what.does == "generator":
+        return None if _is_seeded(node) else (Origin(kind=Kind.OBJECT, text=name, made=where, note="generator"),)
     if what.does in _MAKES:
         own = _MAKES[what.does] is Kind.OBJECT or what.does == "batch-norm"
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
@@ -202,7 +207,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         return (origin, *carried(values, node, at, keep=frozenset({Kind.LOCAL})))
     if what.does == "scale" and node.args:
         return values.of(node.args[0], at) or None
-    if what.does == "split" and what.name.rpartition(".")[2] in {"permutation", "randperm", "shuffle"}:
+    if what.does == "split" and what.name.rpartition(".")[2] in _DRAWS_AN_ORDER:
         return (Origin(kind=Kind.OBJECT, text=name, made=where, note="drawn"),)
     if what.does == "split" and what.name.endswith(".random_split"):
         return divided(values, node, at) or None
@@ -232,6 +237,12 @@ def _of_one_device(node: ast.Call) -> bool:
     if isinstance(asked, ast.List | ast.Tuple):
         return len(asked.elts) == 1
     return isinstance(asked, ast.Constant) and str(asked.value) == "1"
+
+
+def _is_seeded(node: ast.Call) -> bool:
+    """Whether a generator is given a seed."""
+    given = [*node.args, *(one.value for one in node.keywords)]
+    return any(not (isinstance(one, ast.Constant) and one.value is None) for one in given)
 
 
 def _prepared(values: Values, node: ast.Call, at: At) -> Origins:

@@ -56,6 +56,13 @@ def names_in(node: ast.AST) -> Iterator[str]:
         pending.extend(ast.iter_child_nodes(at))
 
 
+def makes_an_object(node: ast.expr | None) -> bool:
+    """Whether an expression is an object that a class makes, as its name shows, or what a method gives of it."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        node = node.func.value
+    return isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2][:1].isupper()
+
+
 def is_gradient(node: ast.expr) -> bool:
     """Whether an expression is written as the gradient of something: `p.grad`, `p.grad.data`."""
     if isinstance(node, ast.Attribute) and node.attr == "data":

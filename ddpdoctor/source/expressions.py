@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 12  # assignments to one key of a module's dict that are looked at
 _HELD_BY_KEY = frozenset({Kind.LOADER, Kind.SAMPLER, Kind.DATASET, Kind.MODEL, Kind.WRAPPED, Kind.OBJECT})
+_SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
 _ASKS_FOR_A_FOLDER = frozenset({"exists", "is_dir", "isdir"})
 
 
@@ -196,7 +197,8 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
         return
     text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
     plain = text and isinstance(node.op, ast.Add | ast.Mod)
-    for origin in left + right:
+    divides = isinstance(node.op, ast.Div)
+    for origin in (*left, *(one for one in right if one.kind is not Kind.DEVICE_COUNT or not divides)):
         if origin.kind in RANK_KINDS:
             yield origin if plain else replace(origin, kind=Kind.RANK, note="")
         elif origin.kind in TAINTS and origin.kind is not Kind.WORLD_SIZE:
@@ -204,10 +206,11 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
     if isinstance(node.op, ast.Add):  # `list(encoder.parameters()) + list(decoder.parameters())`
         yield from (one for one in left + right if one.note == "parameters")
     if isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant) and isinstance(node.right.value, int):
+        yield from (one for one in left if one.note == "load")  # `checkpoint["epoch"] + 1`
         yield from (replace(one, note="number", made="") for one in left if _is_listed(one))
     if isinstance(node.op, ast.Div):
         for origin in right:
-            if origin.kind is Kind.WORLD_SIZE and origin.note in {"", "multiplies"}:
+            if origin.kind in _SIZES and origin.note in {"", "multiplies"}:
                 yield replace(origin, note="divides")
     elif not isinstance(node.op, ast.Mult):  # `steps // world_size` is another number, which only depends on it
         yield from (replace(one, note="derived") for one in left + right if one.kind is Kind.WORLD_SIZE)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
-from ddpdoctor.evidence.training_code import Cut, Exit, Function, Guard
-from ddpdoctor.source.call_effects import SHUFFLES
+from ddpdoctor.evidence.training_code import Call, Cut, Exit, Function, Guard
+from ddpdoctor.source.call_effects import shuffles
 from ddpdoctor.source.call_facts import CallFacts
 from ddpdoctor.source.change_facts import ChangeFacts
 from ddpdoctor.source.decided_branches import is_dead
@@ -45,6 +45,10 @@ class FunctionFacts:
         """The facts about one function: once, or once for each call that it is looked at by."""
         for context in self.values.contexts.of(scope) or (None,):
             yield self.values.within(context, lambda: self._of(scope))
+
+    def loads(self, scope: Scope) -> Iterator[Call]:
+        """Where a function loads weights into a model."""
+        yield from self._calls.named("load_state_dict", scope)
 
     def _of(self, scope: Scope) -> Function:
         known = {id(loop.body): loop.order for loop in scope.loops}
@@ -130,7 +134,7 @@ class FunctionFacts:
         rest = {(name, ast.unparse(cut.lower)) for name, cut in bounds if cut.lower is not None and cut.upper is None}
         for name, _ in sorted(first & rest):
             for definition in scope.definitions.get(name, ()):
-                if isinstance(definition.value, ast.Call) and dotted(definition.value.func) in SHUFFLES:
+                if isinstance(definition.value, ast.Call) and shuffles(definition.value):
                     yield self.values.where(definition.value, scope)
 
     def _exit(self, raw: RawExit, scope: Scope, known: Mapping[int, int]) -> Exit:

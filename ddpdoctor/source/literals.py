@@ -43,6 +43,20 @@ def known_literal(values: Values, node: ast.expr, at: At) -> Literal | None:
         return None
 
 
+def default_literal(values: Values, node: ast.expr, at: At) -> Literal | None:
+    """The only literal that is known for an expression, also where a command-line option may give another one."""
+    if (found := known_literal(values, node, at)) is not None:
+        return found
+    origins = values.of(node, at) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else ()
+    fixed = [one for one in origins if one.kind is Kind.CONSTANT]
+    if len(fixed) != 1 or any(one.note != "argument" for one in origins if one is not fixed[0]):
+        return None
+    try:
+        return Literal(ast.literal_eval(fixed[0].text))
+    except (ValueError, SyntaxError):
+        return None
+
+
 def literal(values: Values, node: ast.expr, at: At, depth: int = DEEPEST) -> Literal | None:
     """The literal that an expression holds in the call by which its function is looked at, whatever else the program does.
 

@@ -14,7 +14,7 @@ from ddpdoctor.source.data_sets import concatenated, transformed
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.lengths import is_certain_rank, of_empty_items, of_length, of_range
-from ddpdoctor.source.literals import known_literal
+from ddpdoctor.source.literals import default_literal, known_literal
 from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import TAINTS, At, Origins, joined, note_of
 from ddpdoctor.source.parameters import given_at, position_of, ways_into
@@ -39,6 +39,8 @@ _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle"
 _PARTS_OF_MODELS = frozenset({"modules", "named_modules", "children", "named_children"})
 _JOIN_TENSORS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 _MODEL_PACKAGES = ("torchvision.models.", "timm.create_model", "transformers.")
+_MAKE_BY_NAME = frozenset({"create_model", "get_model"})
+"""Functions that make the model of the name that they are given first."""
 _NO_MODELS = (
     "Config",
     "Tokenizer",
@@ -109,7 +111,7 @@ def _of_loops(values: Values, node: ast.Call, what: Meaning, last: str, at: At) 
             shown = Origin(kind=Kind.OBJECT, text=last, made=values.where(node, at.scope), note="progress")
             return [*loaders, shown]
         if passed := loaders or [origin for origin in given if origin.note == "parameters"]:
-            return passed
+            return [*passed, *(origin for origin in given if origin.note == "progress")]
     return item_of(values, node.args[0], (), at) if last == "next" and node.args else None
 
 
@@ -153,7 +155,7 @@ def _of_models(values: Values, node: ast.Call, what: Meaning, last: str, at: At)
         return _copied(values, node, at)
     where = values.where(node, at.scope)
     if what.name.startswith(_MODEL_PACKAGES) and not any(word in what.name for word in _NO_MODELS):
-        asked = known_literal(values, node.args[0], at) if what.name.startswith("timm.") and node.args else None
+        asked = default_literal(values, node.args[0], at) if last in _MAKE_BY_NAME and node.args else None
         name = str(asked.value).removeprefix("tf_") if asked is not None else what.name
         return (Origin(kind=Kind.MODEL, text=name, made=where),)
     if what.name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith("Loss"):

@@ -9,6 +9,8 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.scopes import RawCall, Scope
 
 _SHOWS = frozenset({"print", "log"})
+_WRITES = frozenset({"write", "writerow", "write_text"})
+"""Methods of files that take what they write, and no path."""
 
 
 def shows_what_it_gets(function: Scope) -> bool:
@@ -22,7 +24,8 @@ def shows_what_it_gets(function: Scope) -> bool:
 def _shows(call: RawCall) -> bool:
     if isinstance(call.meant, str) and call.meant in names.FUNCTIONS:
         return names.FUNCTIONS[call.meant] in _SHOWS
-    return isinstance(call.node.func, ast.Attribute) and names.METHODS.get(call.node.func.attr, "") in _SHOWS
+    method = call.node.func.attr if isinstance(call.node.func, ast.Attribute) else ""
+    return method in _WRITES or names.METHODS.get(method, "") in _SHOWS
 
 
 def _rest(function: Scope) -> Iterator[str]:

@@ -97,6 +97,9 @@ FUNCTIONS = {
     "numpy.random.permutation": "split",
     "numpy.random.shuffle": "split",
     "torch.randperm": "split",
+    "numpy.random.choice": "split",
+    **{f"sklearn.model_selection.{name}": "split"
+       for name in ("KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit", "GroupShuffleSplit")},
     "torch.utils.data.RandomSampler": "plain-sampler",
     "torch.utils.data.SequentialSampler": "plain-sampler",
     "torch.utils.data.WeightedRandomSampler": "plain-sampler",
@@ -107,6 +110,7 @@ FUNCTIONS = {
     "deepspeed.initialize": "deepspeed",
     "datasets.load_dataset": "prepare-data",
     "huggingface_hub.snapshot_download": "download",
+    "huggingface_hub.hf_hub_download": "download",
     "urllib.request.urlretrieve": "download",
     "wget.download": "download",
     "gdown.download": "download",
@@ -129,6 +133,15 @@ FUNCTIONS = {
     "wandb.log": "log",
     "mlflow.log_metric": "log",
     "mlflow.log_metrics": "log",
+    **dict.fromkeys(
+        ("numpy.save", "numpy.savez", "numpy.savez_compressed", "pickle.dump", "joblib.dump", "json.dump"), "write"
+    ),
+    **dict.fromkeys(("numpy.random.default_rng", "numpy.random.RandomState", "random.Random"), "generator"),
+    **dict.fromkeys(
+        ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig",
+         "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter"),
+        "make-folder",
+    ),
     "os.makedirs": "make-folder",
     "os.mkdir": "make-folder",
     "shutil.unpack_archive": "download",
@@ -155,8 +168,10 @@ COMMANDS = frozenset(
     }
 )
 """Calls that start a command of the shell."""
-FETCHERS = frozenset({"wget", "aria2c", "gdown", "kaggle", "unzip"})
+FETCHERS = frozenset({"wget", "aria2c", "gdown", "kaggle", "unzip", "tar"})
 """Commands that download or unpack files."""
+OF_GENERATORS = frozenset({"permutation", "shuffle", "choice", "sample"})
+"""Methods by which a generator of numpy, or of Python, draws a part of the data or an order."""
 
 ENDS = {
     "DistributedDataParallel": "wrap-ddp",
@@ -221,6 +236,10 @@ METHODS = {
     "save_to_disk": "download",
     "compute": "compute-metric",
     "register_buffer": "buffer",
+    "item": "read",
+    **dict.fromkeys(
+        ("write", "writerow", "write_text", "write_bytes", "to_parquet", "to_pickle", "to_csv", "tofile"), "write"
+    ),
 }
 """What a call of a method is for where its object is not a module."""
 
@@ -278,6 +297,17 @@ CALLED = {
     "time.perf_counter": Kind.LOCAL,
     "datetime.datetime.now": Kind.LOCAL,
     "datetime.now": Kind.LOCAL,
+    **dict.fromkeys(
+        (
+            "datetime.datetime.utcnow",
+            "datetime.datetime.today",
+            "time.time_ns",
+            "time.ctime",
+            "time.localtime",
+            "time.asctime",
+        ),
+        Kind.LOCAL,
+    ),
     "time.strftime": Kind.LOCAL,
     "os.getpid": Kind.LOCAL,
     "tempfile.mkdtemp": Kind.LOCAL,

@@ -17,6 +17,7 @@ from ddpdoctor.analysis.training_code.program_files import files_together
 from ddpdoctor.evidence.training_code import Module, Place, Remark, Setting, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
+from ddpdoctor.source.dotted_names import makes_an_object
 from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.guards import value_of
@@ -253,9 +254,12 @@ def _remarks(source: Source) -> tuple[Remark, ...]:
 def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool, root: bool) -> Module:
     remarks = _remarks(source)
     if not full:
-        return Module(file=source.file, remarks=remarks)
+        as_saved = "load_state_dict" in source.text and _CHANGES_KEYS.search(source.text) is None
+        loads = (call for scope in source.scopes for call in maker.loads(scope)) if as_saved else ()
+        return Module(file=source.file, remarks=remarks, loads=tuple(loads))
     parts = tuple(unused.of(source))
-    matters = root or bool(parts) or _MATTERS.search(source.text) is not None
+    project = maker.values.project
+    matters = root or bool(parts) or _MATTERS.search(source.text) is not None or _replaces_layers(source, project)
     functions = tuple(each for scope in source.scopes for each in maker.of(scope)) if matters else ()
     return Module(
         file=source.file,
@@ -276,6 +280,19 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
     )
 
 
+def _replaces_layers(source: Source, project: Project) -> bool:
+    """Whether a method of a model gives it a layer after it was made: `self.head = nn.Linear(width, classes)`."""
+    return "nn" in source.text and any(
+        key.startswith("self.") and makes_an_object(one.value) and project.is_a(scope.of_class, "Module")
+        for scope in source.scopes
+        if scope.of_class is not None and scope.name != "__init__"
+        for key, given in scope.definitions.items()
+        for one in given
+    )
+
+
+_CHANGES_KEYS = re.compile(r"module\.[\"']|DataParallel|strip|prefix")
+"""What stands where the keys of a wrapper's weights are changed before they are loaded."""
 _REPLACES_PARAMETERS = re.compile(r"""["']params["']|param_groups(?: =|\.)""")
 """What stands where the groups of an optimizer get other parameters, and not only another learning rate."""
 

@@ -23,7 +23,9 @@ _LAYERS = frozenset(
 _CONTAINERS = frozenset({"Sequential", "ModuleList"})
 _MOST_NESTED = 3  # containers in each other, and classes above each other
 _ATTRIBUTE = re.compile(r"\.(\w+)|[\"'](\w+)[\"']")
-_BY_OTHER_WAYS = re.compile(r"getattr|children\(|_modules|__dict__|vars\(|eval\(|exec\(")
+_BY_OTHER_WAYS = re.compile(
+    r"getattr\(self|self\.(?:named_)?children\(|_modules|self\.__dict__|vars\(self|(?<![.\w])(?:eval|exec)\("
+)
 
 
 @dataclass(eq=False)

@@ -48,6 +48,7 @@ from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
 
 DEEPEST = 400  # questions within each other; where some are cut off, which was asked first decides what is known
+_SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
 _KEPT_IN_LISTS = frozenset({Kind.LOCAL, Kind.SHARED, Kind.CPU_TENSOR})
 FRAMES = 40  # of Python's stack for each of them, at most
 T = TypeVar("T")
@@ -300,9 +301,7 @@ class Values:
             found = self.element(found, definition, at)
         if definition.form in {"change", "augment"}:
             note = {"Div": "divides", "Mult": "multiplies"}.get(definition.operator, "")
-            sized = tuple(
-                replace(one, note=note) for one in found if note and one.kind is Kind.WORLD_SIZE and not one.note
-            )
+            sized = tuple(replace(one, note=note) for one in found if note and one.kind in _SIZES and not one.note)
             kept = (one for one in found if one.kind in _KEPT_IN_LISTS or one.note == "drawn")
             ranks = (one for one in found if one.kind in RANK_KINDS and one.note != "uncertain")
             added = ranks if definition.form == "augment" else ()

@@ -22,7 +22,7 @@ def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | No
     for origin in local:
         if (origin.made and origin.note != "draw") or origin.note in {"part", "length"}:
             continue
-        drawn = origin.note == "draw" and drawn_apart(graph, function, _generator(origin))
+        drawn = origin.note == "draw" and drawn_apart(graph, function, generator_of(origin))
         return origin if drawn or origin.note in _OWN else None
     return next(
         (one for one in local if graph.once(("own", one.made, one.note), partial(_of_this_rank, graph, one))), None
@@ -37,7 +37,7 @@ def _is_alike(value: Value, origin: Origin) -> bool:
     return bool(origin.why) and origin.why[0].text.startswith(f"{value.text.removeprefix('not ')} takes ")
 
 
-def _generator(origin: Origin) -> str:
+def generator_of(origin: Origin) -> str:
     """The function that seeds the generator of a draw."""
     if origin.text.startswith("torch."):
         return "torch.manual_seed"

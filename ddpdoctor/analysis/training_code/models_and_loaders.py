@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import DEEPEST, CallGraph
-from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Cut, Function
 
 _NORMALISED = (
@@ -13,6 +14,16 @@ _NORMALISED = (
     *("googlenet", "shufflenet", "deeplabv3_", "fcn_resnet", "lraspp_"),
 )
 """How the names of torchvision's models begin that have batch normalisation."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartsOfModel:
+    """The objects that a model consists of."""
+
+    made: frozenset[str]
+    """The calls that made the model."""
+    classes: frozenset[str]
+    """The classes of the program among them and their parts, as `file::Class`."""
 
 
 def loaders_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
@@ -87,6 +98,43 @@ def is_of_wrapped(graph: CallGraph, function: Function, value: Value) -> bool:
         return True
     inner = (wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp"))
     return any(model is not None and model.made & value.made for model in inner)
+
+
+def parts_of(graph: CallGraph, wrap: Call) -> PartsOfModel:
+    """What a wrapper was given, with the models of the program that are made inside of it."""
+
+    def find() -> PartsOfModel:
+        module = wrap.argument("module", 0)
+        origins = module.origins if module is not None else ()
+        waiting = [one.note for one in origins if one.kind is Kind.MODEL and "::" in one.note]
+        classes: set[str] = set()
+        while waiting:
+            cls = waiting.pop()
+            init = graph.functions.get(f"{cls}.__init__") if cls not in classes else None
+            classes.add(cls)
+            targets = (call.target for call in (init.calls if init is not None else ()))
+            waiting += [each.removesuffix(".__init__") for each in targets if each.endswith(".__init__")]
+        return PartsOfModel(frozenset(one.made for one in origins if one.made), frozenset(classes))
+
+    return graph.once(("parts", wrap.id), find)
+
+
+def holds(graph: CallGraph, parts: PartsOfModel, value: Value) -> bool:
+    """Whether a value is the model, or is made where one of its classes makes its layers."""
+    return any(
+        made in parts.made or graph.files.function_around(made).removesuffix(".__init__") in parts.classes
+        for made in value.made
+    )
+
+
+def stepped(graph: CallGraph, receiver: Value) -> Origin | None:
+    """The parameters of a wrapped model that an object steps, where it is their optimizer for certain."""
+    optimizer = receiver.only(Kind.OBJECT)
+    made = graph.made.get(optimizer.made) if optimizer is not None and optimizer.note == "optimizer" else None
+    given = made[1].argument("params", 0) if made is not None else None
+    wrapped = given.only(Kind.OBJECT) if given is not None else None
+    maker = graph.made.get(wrapped.made) if wrapped is not None and wrapped.note == "parameters" else None
+    return wrapped if maker is not None and maker[1].does.startswith("wrap-") else None
 
 
 def forwards_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:

@@ -51,6 +51,13 @@ class ProgramFiles:
         beside = self._by_file.get(owner.partition("::")[0], ())
         return [each for _, each in beside if each.id.startswith(f"{owner}.")]
 
+    def function_around(self, made: str) -> str:
+        """The id of the function that a place stands in, `file:line:column`, as far as functions of its file are known."""
+        file, line, _ = made.rsplit(":", 2)
+        beside = [each for _, each in self._by_file.get(file, ())]
+        before = [each for each in beside if each.place.line <= int(line)]
+        return max(before, key=lambda each: each.place.line).id if before else ""
+
     def calls_near(self, function: Function, does: str) -> list[tuple[Function, Call]]:
         """Every call for a purpose in the programs that a function belongs to."""
         files = self.near(function)

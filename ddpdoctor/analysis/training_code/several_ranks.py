@@ -30,6 +30,12 @@ def counts_nodes(size: Value) -> bool:
     return any("*" in text and _NODES.search(text) for text in texts)
 
 
+def is_of_one_node(graph: CallGraph, function: Function) -> bool:
+    """Whether the process group is as large as one node has devices, by construction."""
+    sizes = (call.argument("world_size", 3) for _, call in graph.calls_near(function, "init"))
+    return any(size is not None and size.may(Kind.DEVICE_COUNT) and not counts_nodes(size) for size in sizes)
+
+
 def runs_several(graph: CallGraph, function: Function, framework: str) -> bool:
     """Whether the programs of a function certainly run it on several ranks."""
     if framework == "lightning":
