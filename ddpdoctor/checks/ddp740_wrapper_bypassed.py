@@ -10,10 +10,10 @@ from operator import attrgetter
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
-from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of, parts_of
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
-from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Origin
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -34,19 +34,27 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if loss is None or not _steps(graph, function):
             continue
         forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
-        if not forwards or reduces_by_hand(graph, function, backward):
+        if reduces_by_hand(graph, function, backward):
             continue
-        others = {made for _, call in forwards if _wrapped(call) and call.receiver for made in call.receiver.made}
-        if others:
-            forwards = [
-                (owner, forward)
-                for owner, forward in forwards
-                if owner.id == function.id and _stepped_beside(graph, function, backward, forward, others)
-            ]
-        else:
-            forwards = [one for one in forwards if not _left_alone(graph, function, backward, one[1])]
-        yield from _by_wrapper(graph, function, backward, forwards)
+        found = list(_by_wrapper(graph, function, backward, _past(graph, function, backward, forwards)))
+        if not found and not any(_wrapped(call) for _, call in forwards):
+            found = list(_by_method(graph, function, backward, loss))
+        yield from found
     yield from _in_trainers(graph)
+
+
+def _past(
+    graph: CallGraph, function: Function, backward: Call, forwards: list[tuple[Function, Call]]
+) -> list[tuple[Function, Call]]:
+    """Those of a loss's forwards that may go past a wrapper whose parameters the step updates."""
+    others = {made for _, call in forwards if _wrapped(call) and call.receiver for made in call.receiver.made}
+    if not others:
+        return [one for one in forwards if not _left_alone(graph, function, backward, one[1])]
+    return [
+        (owner, forward)
+        for owner, forward in forwards
+        if owner.id == function.id and _stepped_beside(graph, function, backward, forward, others)
+    ]
 
 
 def _in_trainers(graph: CallGraph) -> Iterator[Finding]:
@@ -120,17 +128,21 @@ def _by_wrapper(
         found = _bypassed(graph, owner, forward)
         if found is None or found[1].id in told:
             continue
-        inner, wrap = found
+        inner, wrap, place = found
         told.add(wrap.id)
-        yield code_finding(
-            RULE,
-            f"{inner} is called past its wrapper, and its loss goes into the backward in line {backward.place.line}: "
-            "gradients are never reduced, each rank trains alone",
-            forward.place,
-            backward.place,
-            notes=[f"the wrapper is made in {wrap.place.file}:{wrap.place.line}"],
-            remedy=f"call the wrapped model in place of `{inner}`",
-        )
+        yield _finding(inner, wrap, place, backward)
+
+
+def _finding(inner: str, wrap: Call, place: Place, backward: Call) -> Finding:
+    return code_finding(
+        RULE,
+        f"{inner} is called past its wrapper, and its loss goes into the backward in line {backward.place.line}: "
+        "gradients are never reduced, each rank trains alone",
+        place,
+        backward.place,
+        notes=[f"the wrapper is made in {wrap.place.file}:{wrap.place.line}"],
+        remedy=f"call the wrapped model in place of `{inner}`",
+    )
 
 
 def _steps(graph: CallGraph, function: Function) -> list[Call]:
@@ -146,13 +158,13 @@ def _wrapped(call: Call) -> bool:
     return call.receiver is not None and call.receiver.may(Kind.WRAPPED) is not None
 
 
-def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str, Call] | None:
-    """The model as written, and its wrapper, where the forward is of the module inside of a DDP wrapper for certain."""
+def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str, Call, Place] | None:
+    """The model as written, its wrapper, and where it is called: of the module inside of a DDP wrapper for certain."""
     assert forward.receiver is not None
     bare = forward.receiver.only(Kind.BARE)
     wrapped = _wrapped_by(graph, function, bare) if bare is not None and bare.note != "fsdp" else None
     if wrapped is not None:
-        return forward.receiver.text, wrapped
+        return forward.receiver.text, wrapped, forward.place
     model = forward.receiver.only(Kind.MODEL)
     if model is None or len([one for one in forward.receiver.origins if one.kind is Kind.MODEL]) != 1:
         return None
@@ -165,8 +177,28 @@ def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str,
             continue
         same = owner.id == function.id
         if (same and wrap.order < forward.order) or not same:
-            return forward.receiver.text, wrap
+            return forward.receiver.text, wrap, forward.place
     return None
+
+
+def _by_method(graph: CallGraph, function: Function, backward: Call, loss: Value) -> Iterator[Finding]:
+    """A loss that a method of the wrapped model makes of its layers, beside `forward`: `self.model.loss(batch)`."""
+    files = {one.made.rsplit(":", 2)[0] for one in loss.origins if one.note == "forward"}
+    ways = [
+        one
+        for one in function.calls
+        if one.order < backward.order
+        and one.loops == backward.loops
+        and one.target.partition("::")[0] in files
+        and not one.target.endswith(".__init__")
+        and not without_gradients(graph, function, one)
+    ]
+    for wrap in [wrap for _, wrap in graph.calls_near(function, "wrap-ddp")] if ways else []:
+        parts, updated = parts_of(graph, wrap), _stepped(graph, function, backward)
+        way = next((one for one in reversed(ways) if one.target.rpartition(".")[0] in parts.classes), None)
+        if way is not None and not (updated and updated.isdisjoint({wrap.id, *parts.made})):
+            yield _finding(way.text.partition("(")[0], wrap, way.place, backward)
+            return
 
 
 def _wrapped_by(graph: CallGraph, function: Function, bare: Origin) -> Call | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.models_and_loaders import holds, parts_of
 from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Change, Function
@@ -112,12 +112,18 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
     layers = [
         each
         for each in function.changes
-        if each.value.may(Kind.MODEL) and not each.key.endswith((".requires_grad", ".module")) and each.owner.made
+        if each.value.may(Kind.MODEL)
+        and not each.key.endswith((".requires_grad", ".module"))
+        and (each.owner.made or each.owner.text == "self")
     ]
     wraps = list(graph.calls_near(function, "wrap-ddp")) if layers else []
     for change in layers:
-        own = [one for one in wraps if _is_part(change, one[1])]
-        own = own if len(wraps) == 1 else [one for one in own if one[1].id in change.owner.made]
+        own = [one for one in wraps if _is_part(change, one[1]) or _is_of_class(graph, function, change, one[1])]
+        own = (
+            own
+            if len(wraps) == 1 or change.owner.text == "self"
+            else [one for one in own if one[1].id in change.owner.made]
+        )
         if len(own) == 1 and _comes_after(graph, function, *own[0]):
             yield _finding(change, own[0][1], _what(change), "does not reduce")
             return
@@ -276,7 +282,7 @@ def _past_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
     mine = [each for each in function.changes if each.key.endswith(".requires_grad") and each.value.constant == "True"]
     wraps = list(graph.calls_near(function, "wrap-ddp")) if any(each.owner.made for each in mine) else []
     for change in mine:
-        own = [one for one in wraps if _inner(one[1]) & change.owner.made]
+        own = [one for one in wraps if holds(graph, parts_of(graph, one[1]), change.owner)]
         if len(own) != 1 or own[0][0].id == function.id or not _frozen_before(graph, function, *own[0]):
             continue
         if _comes_after(graph, function, *own[0]):
@@ -284,16 +290,9 @@ def _past_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
             return
 
 
-def _inner(wrap: Call) -> AbstractSet[str]:
-    """The calls that made the model which a wrapper was given."""
-    module = wrap.argument("module", 0)
-    return module.made if module is not None else frozenset()
-
-
 def _frozen_before(graph: CallGraph, function: Function, owner: Function, wrap: Call) -> bool:
     """Whether parameters are frozen, and only before a wrapper is made: in its function, or where the model's class is made."""
-    module = wrap.argument("module", 0)
-    classes = {origin.note for origin in module.origins if origin.note} if module is not None else set()
+    classes = parts_of(graph, wrap).classes
     frozen = [
         (each, other)
         for each in graph.functions_near(function)
@@ -328,6 +327,11 @@ def _is_part(change: Change, wrap: Call) -> bool:
     known = {wrap.id} | (inner.made if inner is not None else frozenset())
     first = change.key.partition(".")[0]
     return bool(change.owner.made & known) or (".module." in f".{change.key}." and first != "self")
+
+
+def _is_of_class(graph: CallGraph, function: Function, change: Change, wrap: Call) -> bool:
+    """Whether a method of the wrapped model's class, or of the class of one of its parts, changes its own object."""
+    return change.owner.text == "self" and function.id.rpartition(".")[0] in parts_of(graph, wrap).classes
 
 
 def _remade(function: Function, order: int) -> bool:
@@ -370,6 +374,8 @@ def _made_before(caller: Function, site: Call, function: Function, owner: Functi
         return site.order > call.order
     same_class = owner.place.function == "__init__" and function.id.rpartition(".")[0] == owner.id.rpartition(".")[0]
     within = any(each.target == function.id for each in owner.calls)
+    if any(each.target == owner.id and each.order > site.order for each in caller.calls):
+        return False  # the model is wrapped anew
     return (same_class and not within) or any(
         each.target == owner.id and each.order < site.order and each.loops == site.loops[: len(each.loops)]
         for each in caller.calls

@@ -8,6 +8,7 @@ from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
@@ -39,7 +40,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         around, site, guard = found
         model = (
             call.receiver.may(Kind.WRAPPED, Kind.BARE)
-            or _stepped(graph, call.receiver)
+            or stepped(graph, call.receiver)
             or _wrapped_before(function, call, call.receiver)
         )
         if model is None or answered_elsewhere(graph, around, site, guard):
@@ -79,16 +80,6 @@ def _wrapped_before(function: Function, call: Call, receiver: Value) -> Origin |
     inner = (each.argument("module", 0) for each in wraps)
     wrapped = any(one is not None and model is not None and model.made in one.made for one in inner)
     return model if wrapped else None
-
-
-def _stepped(graph: CallGraph, receiver: Value) -> Origin | None:
-    """The parameters of a wrapped model that an object steps, where it is their optimizer for certain."""
-    optimizer = receiver.only(Kind.OBJECT)
-    made = graph.made.get(optimizer.made) if optimizer is not None and optimizer.note == "optimizer" else None
-    given = made[1].argument("params", 0) if made is not None else None
-    wrapped = given.only(Kind.OBJECT) if given is not None else None
-    maker = graph.made.get(wrapped.made) if wrapped is not None and wrapped.note == "parameters" else None
-    return wrapped if maker is not None and maker[1].does.startswith("wrap-") else None
 
 
 def _shares(graph: CallGraph, call: Call) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
@@ -24,19 +24,20 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such save in a program that loads a file into the bare model strictly."""
     for function, save in graph.calls("save"):
         state = next((call for call in function.calls if _of_wrapper(call, save)), None)
-        if state is None or graph.any_program(function, _STRIPS):
-            continue
-        load = next(
-            (call for _, call in graph.calls_near(function, "load-state") if _into_bare(graph, function, call)), None
-        )
-        if load is not None:
+        load = _inside(graph, function) or _elsewhere(graph, function) if state is not None else None
+        if state is not None and load is not None:
             yield code_finding(
                 RULE,
-                f"{state.text} has keys that begin with `module.`, and {load.text} in line {load.place.line} loads into the "
+                f"{state.text} has keys that begin with `module.`, and {load.text} in {_line(load, state)} loads into the "
                 "model without its wrapper, which has none",
                 state.place,
                 load.place,
             )
+
+
+def _line(load: Call, state: Call) -> str:
+    same = load.place.file == state.place.file
+    return f"line {load.place.line}" if same else f"{load.place.file}:{load.place.line}"
 
 
 def _of_wrapper(call: Call, save: Call) -> bool:
@@ -46,39 +47,49 @@ def _of_wrapper(call: Call, save: Call) -> bool:
     return save.name == "torch.save" and call.order < save.order and origin is not None and origin.note != "fsdp"
 
 
+def _inside(graph: CallGraph, function: Function) -> Call | None:
+    """A load of a file into the bare model in the programs that save it, where these change no keys."""
+    if graph.any_program(function, _STRIPS):
+        return None
+    loads = (call for _, call in graph.calls_near(function, "load-state"))
+    return next((call for call in loads if _into_bare(graph, function, call)), None)
+
+
 def _into_bare(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether the receiver is a model before it is wrapped, and the keys come from a file."""
+    inner = [model for _, wrap in graph.calls_near(function, "wrap-ddp") if (model := wrap.argument("module", 0))]
+    wrapped = {each for one in inner for each in _makers(one)}
+    return _loads_a_file(call) and (_is_of_class(call, inner) or bool(_makers(call.receiver) & wrapped))
+
+
+def _elsewhere(graph: CallGraph, function: Function) -> Call | None:
+    """A load of a file beside the programs into a model of the class that is wrapped, which is always saved with its wrapper."""
+    inner = [model for _, wrap in graph.calls_near(function, "wrap-ddp") if (model := wrap.argument("module", 0))]
+    saved = [state.receiver for _, state in graph.calls_near(function, "state-dict") if state.receiver is not None]
+    if any(one.may(Kind.BARE) is not None for one in saved):
+        return None
+    loads = (call for module in graph.code.modules for call in module.loads)
+    return next((call for call in loads if _loads_a_file(call) and _is_of_class(call, inner)), None)
+
+
+def _loads_a_file(call: Call) -> bool:
+    """Whether a model, and no wrapper, gets the keys that a file has."""
     given = call.argument("state_dict", 0)
-    if (
-        call.receiver is None
-        or call.receiver.only(Kind.MODEL) is None
-        or given is None
-        or call.argument("strict", 1) is not None
-    ):
+    model = call.receiver.only(Kind.MODEL) if call.receiver is not None else None
+    if model is None or given is None or call.argument("strict", 1) is not None:
         return False
-    made = [graph.made[each][1] for each in given.made if each in graph.made]
-    wrapped = {
-        each
-        for _, wrap in graph.calls_near(function, "wrap-ddp")
-        if (inner := wrap.argument("module", 0))
-        for each in _makers(inner)
-    }
-    classes = {
-        _class_of(origin)
-        for _, wrap in graph.calls_near(function, "wrap-ddp")
-        if (inner := wrap.argument("module", 0))
-        for origin in inner.origins
-        if origin.kind is Kind.MODEL and _class_of(origin)
-    }
-    same = bool(_makers(call.receiver) & wrapped) or any(
-        _class_of(origin) in classes for origin in call.receiver.origins
-    )
-    return any(each.does == "load" for each in made) and same
+    return any(one.kind is Kind.OBJECT and one.note == "load" for one in given.origins)
 
 
-def _makers(model: Value) -> set[str]:
+def _is_of_class(call: Call, inner: Sequence[Value]) -> bool:
+    """Whether a model is an object of the class of one that is wrapped."""
+    classes = {_class_of(one) for model in inner for one in model.origins if one.kind is Kind.MODEL and _class_of(one)}
+    return call.receiver is not None and any(_class_of(origin) in classes for origin in call.receiver.origins)
+
+
+def _makers(model: Value | None) -> set[str]:
     """The places that made a model, whichever call of a function came there: each makes another model of one kind."""
-    return {made.partition("@")[0] for made in model.made}
+    return {made.partition("@")[0] for made in model.made} if model is not None else set()
 
 
 def _class_of(origin: Origin) -> str:
