@@ -24,6 +24,8 @@ RULE = Rule(
     leads_to=("DDP401",),
 )
 
+_FILE = re.compile(r"\w\.\w{1,12}['\"]?$")
+"""How the name of a file ends."""
 _WAITS = COLLECTIVE | {"forward", "backward"}
 
 
@@ -40,12 +42,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             told.add(load.call.id)
             yield code_finding(
                 RULE,
-                f"all ranks load {save.path[1]}, which one rank saves {guarded(save.guard)} in line "
-                f"{save.call.place.line}: nothing makes them wait until it is written",
+                f"all ranks load {load.path[1] or load.call.text}, which one rank saves {guarded(save.guard)} in line "
+                f"{save.use.call.place.line}: nothing makes them wait until it is written",
                 load.call.place,
-                save.call.place,
+                *(
+                    [load.step.call_path[-1].place]
+                    if load.step.call_path and load.step.owner is not save.use.step.owner
+                    else []
+                ),
+                save.use.call.place,
                 because=save.guard.by_rank,
-                remedy=f"put `dist.barrier()` between line {save.step.first.place.line} and line {load.step.first.place.line}",
+                remedy=f"put `dist.barrier()` between line {save.use.step.first.place.line} and "
+                f"line {load.step.first.place.line}",
             )
 
 
@@ -58,13 +66,18 @@ class _Use:
     call: Call
     path: tuple[str, str]
     """The class whose `self` is in it, or nothing, and the path as the function writes it that was asked about."""
+    names: frozenset[str] = frozenset()
+    """The constants and options that the path is made of; empty where it is made of anything else, or names no file."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Save(_Use):
+class _Save:
     """A save that one rank makes alone."""
 
+    use: _Use
+    """The file that is written."""
     guard: Guard
+    """The test that picks the rank."""
 
 
 def _saves(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Save]:
@@ -74,8 +87,8 @@ def _saves(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Save]:
         if any(_decorator_meets(graph, each) for each in step.through):
             continue
         at, last = _moved(steps, position, call) or (position, call.argument("f", 1))
-        if (path := _path(step, last)) is not None:
-            yield _Save(at, step, call, path, guard)
+        if (use := _use(at, step, call, last)) is not None:
+            yield _Save(use, guard)
 
 
 def _of_one_rank(step: Step) -> Guard | None:
@@ -102,28 +115,45 @@ def _loads(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Use]:
             continue
         inside = [guard for each in (*step.call_path, step.item)[1:] for guard in each.guards]
         guarded_inside = bool(inside) or any(each.guards or _decorator_meets(graph, each) for each in step.through)
-        if not guarded_inside and (path := _path(step, call.argument("f", 0))) is not None:
-            yield _Use(position, step, call, path)
+        if not guarded_inside and (use := _use(position, step, call, call.argument("f", 0))) is not None:
+            yield use
 
 
-def _races(graph: CallGraph, steps: tuple[Step, ...], save: _Save, load: _Use) -> bool:
+def _use(position: int, step: Step, call: Call, given: Value | None) -> _Use | None:
+    """The use of a file; None where its path is not known."""
+    path, names = _path(step, given), _names(given)
+    return _Use(position, step, call, path or ("", ""), names) if path is not None or names else None
+
+
+def _names(given: Value | None) -> frozenset[str]:
+    """The constants and options that a path is made of, where nothing else is in it and one of them is the name of a file."""
+    rest = [one for one in given.origins if one.text != "None"] if given is not None else []
+    if any(one.kind is not Kind.CONSTANT and one.note != "argument" for one in rest):
+        return frozenset()
+    texts = frozenset(one.text for one in rest)
+    return texts if any(_FILE.search(text) for text in texts) else frozenset()
+
+
+def _races(graph: CallGraph, steps: tuple[Step, ...], one: _Save, load: _Use) -> bool:
     """Whether a load of what a rank saves comes behind the save, and nothing makes the ranks wait in between."""
+    save = one.use
+    same = save.path == load.path if save.path[1] and load.path[1] else bool(save.names) and save.names == load.names
     return (
         save.position < load.position
-        and save.path == load.path
-        and not _exclude(save, load)
+        and same
+        and not _exclude(one, load)
         and not any(_meets(graph, step, save) for step in steps[save.position + 1 : load.position])
     )
 
 
 def _exclude(save: _Save, load: _Use) -> bool:
     """Whether the load is in another branch than the save, or behind an exit of the ranks that saved."""
-    around = {guard.line: (guard.form, guard.branch) for guard in (*save.step.guards, save.guard)}
+    around = {guard.line: (guard.form, guard.branch) for guard in (*save.use.step.guards, save.guard)}
     branches = {guard.line: (guard.form, guard.branch) for guard in load.step.guards if guard.form != "main"}
     return any(around.get(line, branch) != branch for line, branch in branches.items())
 
 
-def _meets(graph: CallGraph, step: Step, save: _Save) -> bool:
+def _meets(graph: CallGraph, step: Step, save: _Use) -> bool:
     """Whether the ranks may wait for each other in a step."""
     call = step.item
     if not isinstance(call, Call) or (rank_guard(step.guards) is not None and call.guards != save.call.guards):

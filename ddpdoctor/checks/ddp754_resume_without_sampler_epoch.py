@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.evidence.code_values import Kind
-from ddpdoctor.evidence.training_code import Function, Loop
+from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function, Loop
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -22,7 +22,8 @@ RULE = Rule(
     leads_to=("DDP513",),
 )
 
-_REST = re.compile(r"\brange\([^,()]* - ((?:\w+\.)*\w*(?:start|resume|begin|initial|last|done|first)\w*)\)$")
+_RESUMED = "start|resume|begin|initial|last|done|first|next|past|completed|finished"
+_REST = re.compile(rf"\brange\([^,()]* - ((?:\w+\.)*\w*(?:{_RESUMED})\w*)\)$")
 
 _NUMBERED = re.compile(r"for \(?(?P<number>\w+), (?P<counter>\w+)\)? in enumerate\((?:tqdm\()?range\([^()]*\)\)+$")
 """A loop that numbers its epochs from 0, whatever the first one is."""
@@ -46,6 +47,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 remedy=f"call `set_epoch({start} + {given.text})`",
             )
             continue
+        if given is not None and (counted := _counted_anew(graph, function, call, given)) is not None:
+            yield code_finding(
+                RULE,
+                f"`{counted.head}` goes on at {counted.starts.text if counted.starts is not None else ''}, and "
+                f"`{given.text}` counts from 0 again: the orders of the first epochs come again",
+                call.place,
+                counted.place,
+                remedy=f"give set_epoch the number of the epoch, which `{counted.head}` counts",
+            )
+            continue
         if (
             loop is None
             or given is None
@@ -66,6 +77,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 loop.place,
                 remedy=f"call `set_epoch({counter})`",
             )
+
+
+def _counted_anew(graph: CallGraph, function: Function, call: Call, given: Value) -> Loop | None:
+    """The loop that resumes, in the function or around its calls, while the epoch is a count of its own that begins at 0."""
+    count = next((one for one in given.origins if one.kind is Kind.UNKNOWN and one.text == given.text), None)
+    if count is None or {one.text for one in given.origins if one is not count} != {"0"}:
+        return None
+    if any(one.kind not in {Kind.UNKNOWN, Kind.CONSTANT} for one in given.origins):
+        return None
+    ways = [(function, call), *graph.callers.get(function.id, ())]
+    loops = (loop for around, way in ways for loop in inner_loops(around, way.order))
+    return next((one for one in loops if one.starts is not None and one.starts.may(Kind.OBJECT) is not None), None)
 
 
 def _counts_the_rest(loop: Loop) -> str:

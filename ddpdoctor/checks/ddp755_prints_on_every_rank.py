@@ -33,7 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_PRINTS):
             continue
-        shown = next((call for call in function.calls if _shows(call) and _beside(function, call, steps)), None)
+        shown = next((call for call in function.calls if _shows(call) and _beside(graph, function, call, steps)), None)
         if shown is not None and _ends_the_job(function, shown):
             continue
         if shown is not None and not graph.any_program(function, ("setup_for_distributed", "print=")):
@@ -80,9 +80,12 @@ def _ends_the_job(function: Function, call: Call) -> bool:
     )
 
 
-def _beside(function: Function, call: Call, steps: list[Call]) -> bool:
+def _beside(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:
     """Whether it is in the loop over the epochs or the batches, or is what the latter goes over."""
     loop = next(inner_loops(function, call.order), None)
+    if loop is None and call.does == "print":  # a function that makes one step, and that a loop calls
+        called = any(way.loops for _, way in graph.callers.get(function.id, ()))
+        return called and any(not step.loops for step in steps)
     loops = {order for step in steps for order in step.loops}
     if call.does == "progress":
         shown = [loop for loop in function.loops if loop.place.line == call.place.line or call.id in loop.over.made]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.analysis.training_code.later_calls import backward_in, leads_to_backward, reduces_gradients
+from ddpdoctor.analysis.training_code.later_calls import leads_to_backward, passes_over_batches, reduces_gradients
+from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -21,27 +22,47 @@ RULE = Rule(
     remedy="drop it, or do it every 100 steps: `if step % 100 == 0:`",
 )
 
-_SHOWS = frozenset({"log", "print", "collective", "synchronize"})
+_SHOWS = frozenset({"log", "print", "write", "collective", "synchronize", "read"})
 """What a step may do with a reduced loss that does not need it."""
-_ASKS = frozenset({"ask", "synchronize", "print", "log"})
+_ASKS = frozenset({"ask", "synchronize", "print", "log", "write", "read"})
 """What a function may do beside its barrier."""
 _AVERAGE = frozenset({"all_reduce", "reduce", "all_gather", "gather", "all_gather_object", "gather_object"})
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such call beside a backward of the wrapped model."""
+    """One finding for each such call beside a backward of the wrapped model, and for the first read of a loss."""
     for function in graph.functions.values():
-        steps = [call for call in function.calls if leads_to_backward(graph, call) is not None]
-        passes = {target for target in {call.target for call in steps} if _is_a_pass(graph, target)}
+        backwards = [call for call in function.calls if leads_to_backward(graph, call) is not None]
+        steps = [*backwards, *(call for call in function.calls if _steps(graph, call))]
+        passes = {target for target in {call.target for call in steps} if passes_over_batches(graph, target)}
         single = [call for call in steps if call.target not in passes or reduces_gradients(graph, call)]
-        for call in function.calls:
-            waits = call.does == "synchronize" or _is_barrier(graph, call)
-            if (waits or _of_shown_loss(function, call, steps)) and _every_step(graph, function, call, single):
+        read = False
+        for call in function.calls if single else ():
+            reads = not read and call.does == "read" and _reads_loss(call)
+            waits = reads or call.does == "synchronize" or _is_barrier(graph, call)
+            if (waits or _of_shown_loss(graph, function, call, backwards)) and _every_step(
+                graph, function, call, single
+            ):
+                read |= reads
                 yield code_finding(
                     RULE,
-                    f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
+                    f"{call.text} in every training step: Python waits there until the GPU has computed the loss"
+                    if reads
+                    else f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
                     call.place,
+                    remedy="add up `loss.detach()`, and read the sum every 100 steps" if reads else None,
                 )
+
+
+def _steps(graph: CallGraph, call: Call) -> bool:
+    """Whether a call steps the optimizer of what was wrapped."""
+    return call.does == "step" and call.receiver is not None and stepped(graph, call.receiver) is not None
+
+
+def _reads_loss(call: Call) -> bool:
+    """Whether a call reads what a forward gave, which the GPU may still be computing."""
+    given = call.receiver
+    return given is not None and not given.may(Kind.SHARED) and any(one.note == "forward" for one in given.origins)
 
 
 def _is_barrier(graph: CallGraph, call: Call) -> bool:
@@ -53,17 +74,20 @@ def _is_barrier(graph: CallGraph, call: Call) -> bool:
     return inner is None or all(each is reached.call or each.does in _ASKS for each in inner.calls)
 
 
-def _of_shown_loss(function: Function, call: Call, steps: list[Call]) -> bool:
+def _of_shown_loss(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:
     """Whether a collective averages the loss after its backward, so that only a log can use it."""
-    given = call.argument("tensor", 0) if is_collective(call) and short(call) in _AVERAGE else None
+    reached = graph.leads_to_collective(call)
+    made = reached.call if reached is not None else call
+    given = made.argument("tensor", 0) if is_collective(made) and short(made) in _AVERAGE else None
     loss = given.may(Kind.LOCAL) if given is not None else None
-    if given is None or loss is None or loss.note != "forward" or call.argument("async_op") is not None:
+    if given is None or loss is None or loss.note != "forward" or made.argument("async_op") is not None:
         return False
     if not any(step.order < call.order for step in steps):
         return False
     guards = [guard for leave in function.exits for guard in leave.guards]
     guards += [guard for each in function.calls if each.loops[: len(call.loops)] == call.loops for guard in each.guards]
-    if any(given.text in guard.names for guard in guards):
+    asked = {given.text, *(text for _, text in call.given)}
+    if any(not asked.isdisjoint(guard.names) for guard in guards):
         return False
     values = [guard.value for guard in guards]
     values += [one.value for each in function.calls if each.does not in _SHOWS for one in each.arguments]
@@ -86,13 +110,3 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
         for each in function.calls
     )
     return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches is in the step
-
-
-def _is_a_pass(graph: CallGraph, function_id: str) -> bool:
-    """Whether a function makes many steps: the backward that it leads to is in a loop with the step of an optimizer."""
-    held = backward_in(graph, function_id)
-    return (
-        held is not None
-        and bool(held.call.loops)
-        and any(each.does == "step" and each.loops[-1:] == held.call.loops[-1:] for each in held.function.calls)
-    )
