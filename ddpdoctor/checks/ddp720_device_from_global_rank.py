@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.analysis.training_code.several_ranks import counts_nodes
+from ddpdoctor.analysis.training_code.several_ranks import counts_nodes, is_of_one_node
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, in_tests, short
@@ -80,7 +80,15 @@ def _from_global_rank(
         for value, origin in _devices(call)
         if not any((link.file, link.line) in taken and "device(" in link.text for link in origin.why)
     ]
-    return [] if not found or graph.any_program(function, _ONE_NODE) or _one_node(graph, function) else found
+    return found if found and _may_have_several_nodes(graph, function) else []
+
+
+def _may_have_several_nodes(graph: CallGraph, function: Function) -> bool:
+    """Whether nothing shows that there is one node, or the process group is as large as several."""
+    sizes = (call.argument("world_size", 3) for _, call in graph.calls_near(function, "init"))
+    if any(size is not None and counts_nodes(size) for size in sizes):
+        return True
+    return not graph.any_program(function, _ONE_NODE) and not is_of_one_node(graph, function)
 
 
 def _fix_of_all(found: Sequence[tuple[Call, Value, Origin]]) -> Fix | None:
@@ -141,9 +149,3 @@ def _computed(function: Function) -> Iterator[tuple[Call, Value, Origin]]:
                 origin = value.may(Kind.RANK, Kind.GLOBAL_RANK)
                 if origin is not None and value.text.strip("[]") == rank.text:
                     yield call, value, origin
-
-
-def _one_node(graph: CallGraph, function: Function) -> bool:
-    """Whether the world is as large as one node by construction."""
-    sizes = (call.argument("world_size") for _, call in graph.calls_near(function, "init"))
-    return any(size is not None and size.may(Kind.DEVICE_COUNT) for size in sizes)

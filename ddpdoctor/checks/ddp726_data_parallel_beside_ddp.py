@@ -31,18 +31,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"the wrapper of line {inner.place.line} is wrapped in nn.DataParallel: every rank uses every GPU",
             )
             continue
+        owner, way = _with_test(graph, function, call)
         if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
-        alone = _of_one_rank(call)
+        alone = _of_one_rank(way)
         chosen = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
-        if (chosen and not alone) or graph.on_all_ranks(function) is not True:
+        if (chosen and not alone) or graph.on_all_ranks(owner) is not True:
             continue
-        inits = [one for one in function.calls if one.order < call.order and _needs_a_group(graph, one)]
+        inits = [one for one in owner.calls if one.order < way.order and _needs_a_group(graph, one)]
         outer = [
             init
-            for caller, way in graph.callers.get(function.id, ())
+            for caller, above in graph.callers.get(owner.id, ())
             for init in caller.calls
-            if init.order < way.order and _initialises(graph, init)
+            if init.order < above.order and _initialises(graph, init)
         ]
         if inits or outer:
             first = (inits or outer)[0]
@@ -54,6 +55,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _finding(call: Call, first: Call, what: str) -> Finding:
     return code_finding(RULE, what, call.place, first.place)
+
+
+def _with_test(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call]:
+    """Where one rank is picked for a call: around it, or around the only call of its function."""
+    found = graph.guarded_with_caller(function, call) if not call.guards else None
+    return (found[0], found[1]) if found is not None and _of_one_rank(found[1]) else (function, call)
 
 
 def _of_one_rank(call: Call) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.evidence.training_code import Call, Program
+from ddpdoctor.evidence.training_code import Call, Guard, Program
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -33,13 +33,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         backends = {_backend(call) for call in inits}
         if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program):
             continue
-        if not all(guard.state or "environ" in guard.test for guard in inits[0].guards):
+        if not all(guard.state or "environ" in guard.test or _is_named(guard) for guard in inits[0].guards):
             continue
         seen.add(inits[0].id)
-        on_gpu = [
-            call for call in wraps if (ids := call.argument("device_ids", 1)) is not None and ids.constant != "None"
-        ]
-        if backends == {"gloo"} and len(on_gpu) == len(wraps) and not any(call.guards for call in wraps):
+        on_gpu = [call for call in wraps if _is_on_gpu(graph, call)]
+        plain = all(guard.state or guard in inits[0].guards for call in wraps for guard in call.guards)
+        if backends == {"gloo"} and len(on_gpu) == len(wraps) and plain:
             yield code_finding(
                 RULE,
                 "the gradients of a model on GPUs go over gloo, through the CPU: it works and is many times slower than nccl",
@@ -53,6 +52,30 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 inits[0].place,
                 wraps[0].place,
             )
+
+
+def _is_on_gpu(graph: CallGraph, wrap: Call) -> bool:
+    """Whether a wrapper is given devices, or a model that is moved to one of CUDA, whatever the machine has."""
+    ids, module = wrap.argument("device_ids", 1), wrap.argument("module", 0)
+    if ids is not None:
+        return ids.constant != "None"
+    return any(
+        _moves_to_gpu(call) for made in (module.made if module is not None else ()) for _, call in graph.taken_by(made)
+    )
+
+
+def _moves_to_gpu(call: Call) -> bool:
+    """Whether a call moves its object to a GPU for certain: no guard, and no other device that it may be."""
+    if call.does not in {"cuda", "to"} or call.guards:
+        return False
+    given = call.argument("device", 0)
+    texts = [one.text for one in given.origins] if given is not None else []
+    return call.does == "cuda" or (any("cuda" in text for text in texts) and not any("cpu" in text for text in texts))
+
+
+def _is_named(guard: Guard) -> bool:
+    """Whether a test is a setting of the program alone, such as `DISTRIBUTED`, and not what the machine has."""
+    return guard.test.isidentifier() and guard.by_rank is None
 
 
 def _backend(call: Call) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
@@ -28,25 +28,35 @@ def check(graph: CallGraph, launch: LaunchScripts) -> Iterator[Finding]:
             ranks = start.ranks_per_node
             if ranks == 1 or start.launcher == "accelerate launch":
                 continue
-            for word in start.command.words:
-                for call in _spawns(graph, word):
+            for program in _programs(start.command.words):
+                for call in _spawns(graph, program):
                     count = f"{ranks} processes" if ranks else "several processes"
                     yield RULE.finding(
-                        f"torchrun starts {count} of {word}, and each of them spawns ranks of its own: the ranks of all of them "
-                        "claim the same numbers",
+                        f"torchrun starts {count} of {program}, and each of them spawns ranks of its own: the ranks of all "
+                        "of them claim the same numbers",
                         where=[where(call.place), place(script.path, start.line)],
                     )
 
 
+def _programs(words: Iterable[str]) -> Iterator[str]:
+    """The Python files among the words of a command, and those of modules: `-m package.module`."""
+    before = ""
+    for word in words:
+        if word.endswith(".py"):
+            yield word
+        elif before in {"-m", "--module"} and not word.startswith("torch."):
+            yield from (f"{word.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
+        before = word
+
+
 def _spawns(graph: CallGraph, program: str) -> Iterator[Call]:
-    """The spawn that a program makes for certain."""
-    if not program.endswith(".py"):
-        return
-    roots = {each.root for each in graph.code.programs if f"/{each.root}".endswith(f"/{program.removeprefix('./')}")}
+    """The spawn that a program makes for certain, in its own file or in a module that it imports."""
+    started = [each for each in graph.code.programs if f"/{each.root}".endswith(f"/{program.removeprefix('./')}")]
+    files = {file for each in started for file in each.files}
     for function, call in graph.calls("spawn", "process"):
         if call.does == "process" and not _starts_a_rank(graph, call):
             continue
-        own = function.id.partition("::")[0] in roots
+        own = function.id.partition("::")[0] in files
         plain = all(guard.form == "main" for guard in call.guards) and not _may_have_left(graph, function, call)
         if own and plain and graph.on_all_ranks(function) is True:
             yield call

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
+from ddpdoctor.analysis.training_code.several_ranks import is_of_one_node
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
@@ -36,7 +37,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         value = loss_of(graph, backward)
         if value is None or graph.any_program(function, DOES_THE_DATA - _LEAVES_LOSSES):
             continue
-        divided = _divided(value)
+        divided = _divided(graph, function, value)
         if divided is None:
             continue
         wrapped = any(
@@ -61,7 +62,7 @@ def _is_division(text: str) -> bool:
 def _given_back(graph: CallGraph) -> Iterator[Finding]:
     """The losses that a framework makes the backward of, and that its step has divided by the world size."""
     for function in graph.functions.values():
-        divided = _divided(function.loss) if function.loss is not None else None
+        divided = _divided(graph, function, function.loss) if function.loss is not None else None
         if function.loss is None or divided is None:
             continue
         line, *rest = [*chain_places(divided, function.place), function.place]
@@ -75,9 +76,10 @@ def _given_back(graph: CallGraph) -> Iterator[Finding]:
         )
 
 
-def _divided(loss: Value) -> Origin | None:
+def _divided(graph: CallGraph, function: Function, loss: Value) -> Origin | None:
     """The world size that a loss is divided by; None where it is multiplied, too, or is that of all ranks."""
-    sizes = [one for one in loss.origins if one.kind is Kind.WORLD_SIZE]
+    kinds = {Kind.WORLD_SIZE, Kind.DEVICE_COUNT} if is_of_one_node(graph, function) else {Kind.WORLD_SIZE}
+    sizes = [one for one in loss.origins if one.kind in kinds]
     multiplied = any(one.note != "divides" for one in sizes)
     return sizes[0] if sizes and not multiplied and not loss.may(Kind.SHARED) else None
 

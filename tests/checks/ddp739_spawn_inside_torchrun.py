@@ -40,6 +40,7 @@ ASKS = (
     )
     + '\n\nif __name__ == "__main__":\n    main()\n'
 )
+MODULE = SPAWNS.replace('if __name__ == "__main__":\n', "def main():\n")
 WATCHES = PROCESSES.replace("target=work", "target=print")
 
 
@@ -49,7 +50,22 @@ def beside(text: str, program: str = SPAWNS) -> Evidence:
     return replace(started, job=(*started.job, *source(train=program).job))
 
 
+def module_beside(text: str) -> Evidence:
+    """A script that starts a module, which imports the one that spawns."""
+    started = script(text)
+    program = source(cli='import train\n\nif __name__ == "__main__":\n    train.main()\n', train=MODULE)
+    return replace(started, job=(*started.job, *program.job))
+
+
 SICK = (
+    Sick(
+        evidence=module_beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 -m cli --epochs 3\n"),
+        says=(
+            "torchrun starts 4 processes of cli.py, and each of them spawns ranks of its own: the ranks of "
+            "all of them claim the same numbers"
+        ),
+        where=("train.py:12 main", "job.sh:3"),
+    ),
     Sick(
         evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n"),
         says=(
