@@ -287,6 +287,8 @@ def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
         changed = {}
         for name in _field_names(type(value)):
             item = getattr(value, name)
+            if isinstance(item, _HARMLESS):
+                continue
             clean = REDACTED if isinstance(item, str) and names_a_secret(name) else _clean(item, seen)
             if clean is not item:
                 changed[name] = clean

@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from ddpdoctor.evidence.bounds import need_rank
@@ -151,13 +152,11 @@ class Evidence:
 
     def per_rank(self, kind: type[T]) -> PerRank[T] | None:
         """What every rank said of `kind`, or None where none did."""
-        entries = tuple(
-            Entry(facts.rank, facts.host, fact)
-            for facts in sorted(self.ranks, key=lambda facts: facts.rank)
-            for fact in facts.facts
-            if type(fact) is kind
-        )
-        return PerRank(entries, self.launched) if entries else None
+        entries = [
+            Entry(facts.rank, facts.host, fact) for facts in self.ranks for fact in facts.facts if type(fact) is kind
+        ]
+        entries.sort(key=attrgetter("rank"))
+        return PerRank(tuple(entries), self.launched) if entries else None
 
     def with_facts(self, added: Mapping[int, Any]) -> Evidence:
         """The same with one more fact of each of these ranks."""

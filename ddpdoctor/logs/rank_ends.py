@@ -168,7 +168,7 @@ def _give_to_the_ranks_that_failed(log: LogContents) -> None:
     for end in ends:
         left += _given(log, errors[begin:end], [number for number in silent if tables.get(number) == end])
         begin = end
-    silent = [number for number in silent if not log.of(number).tracebacks.errors]
+    silent = [number for number in silent if not log.ranks[number].tracebacks.errors]
     nobody.tracebacks.errors = _given(log, [*left, *errors[begin:]], silent)
 
 

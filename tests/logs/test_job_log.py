@@ -44,6 +44,14 @@ def test_the_ends_of_many_tasks_cost_what_their_number_costs(tmp_path: Path) -> 
     assert time.process_time() - before < 30.0  # it takes 0.4; comparing all pairs took more than 50
 
 
+def test_the_tasks_of_a_range_have_one_end(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.log"
+    log.write_text("srun: error: n1: tasks 0-99: Exited with exit code 1\n", encoding="utf-8")
+    ends = [fact for rank in read_logs([log]).ranks for fact in rank.facts]
+    assert len(ends) == 100
+    assert len({id(end) for end in ends}) == 1
+
+
 @pytest.mark.parametrize("ranks", ["99999990-99999999", "262140-262150", f"0-{'9' * 18}"])
 def test_ranks_that_no_job_has_are_left_out_and_counted(ranks: str, tmp_path: Path) -> None:
     """Regression: an internal error."""

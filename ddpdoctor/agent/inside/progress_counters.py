@@ -87,6 +87,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
                 reduces = getattr(self, "require_backward_grad_sync", None)
                 log.ring.forward(place, seq=seq, number=log.ring.forwards, turn=turn, reduces=reduces)
             except BaseException as error:
+                pass_on(error)
                 recording.failed(error)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
@@ -113,6 +114,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
                     drawn.length = _length(self)
                 loop.drew(drawn, asked, hooks.so_far(), in_pass)
             except BaseException as error:
+                pass_on(error)
                 recording.failed(error)
         return batch
 

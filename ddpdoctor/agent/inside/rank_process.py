@@ -102,8 +102,7 @@ class GivingUp:
         return True
 
     def failed(self, error: BaseException) -> None:
-        """Swallow `error`, which was caught where entering a block would cost too much; the job's own is raised again."""
-        pass_on(error)
+        """Give up because of `error`, which was caught where entering a block would cost too much."""
         self._rank.give_up(self._what, f"{type(error).__name__}: {error}")
 
 
