@@ -276,10 +276,10 @@ SICK = (
     ),
     Sick(  # nobody waits for a peer, and all wait at one line for the same thing
         evidence=hang(rank(LOCK_FILE), rank(LOCK_FILE)),
-        says="ranks 0-1 in build (train.py:70): each waits for a lock file to go; no rank made progress for 6.1 s",
+        says="ranks 0-1 in build (train.py:70): each waits for a lock file to be deleted; no rank made progress for 6.1 s",
         ranks=(0, 1),
         where=("rank 0 /job/train.py:70 build", "rank 1 /job/train.py:70 build"),
-        measured={"activity": "waits for a lock file to go", "waiting": [], "seconds": 6.1, "moves": False},
+        measured={"activity": "waits for a lock file to be deleted", "waiting": [], "seconds": 6.1, "moves": False},
     ),
     Sick(
         evidence=hang(rank(), rank(LOCK)),

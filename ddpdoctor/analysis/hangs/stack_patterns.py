@@ -20,7 +20,7 @@ class Activity(Enum):
     RENDEZVOUS = "waits for the other ranks to join"
     SLEEP = "sleeps"
     LOCK = "waits for a lock"
-    LOCK_FILE = "waits for a lock file to go"
+    LOCK_FILE = "waits for a lock file to be deleted"
     HANDOVER = "waits for another thread or process"
     FILE = "waits for a file"
     PIPE = "waits for a pipe"
