@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from ddpdoctor.analysis.majority import vote
@@ -16,7 +15,6 @@ from ddpdoctor.evidence.audited_steps import StepSeen
 from ddpdoctor.evidence.training_trace import Track
 
 FLOAT_DIGITS = 17  # significant digits that tell all float64 values apart
-_FLOAT = re.compile(r"-?\d+\.\d+(?:e[-+]\d+)?|-?\d+e[-+]\d+")
 
 
 def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterator[SettingsDiffer]:
@@ -56,7 +54,12 @@ def _shortened(values: Mapping[int, str]) -> dict[int, str]:
 
 def _rounded(value: str, digits: int) -> str:
     """A floating-point number with at most so many significant digits; any other value as it is."""
-    return f"{float(value):.{digits}g}" if _FLOAT.fullmatch(value) else value
+    if value.lstrip("-").isdecimal():
+        return value
+    try:
+        return f"{float(value):.{digits}g}"
+    except ValueError:
+        return value
 
 
 def first_settings_differ(tracks: Mapping[int, Track]) -> Iterator[SettingsDiffer]:
