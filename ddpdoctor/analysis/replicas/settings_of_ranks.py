@@ -54,7 +54,7 @@ def _shortened(values: Mapping[int, str]) -> dict[int, str]:
 
 def _rounded(value: str, digits: int) -> str:
     """A floating-point number with at most so many significant digits; any other value as it is."""
-    if value.lstrip("-").isdecimal():
+    if {".", "e"}.isdisjoint(value):  # a whole number, or a word
         return value
     try:
         return f"{float(value):.{digits}g}"
