@@ -8,16 +8,10 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .async_work import Unwaited
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
 from .ddp_models import Models, WrappedModel
-from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
-from .end_of_training import EndOfTraining
-from .evaluation import EvaluationLog
-from .evaluation_forwards import EvaluationForwards
-from .forward_hook import ForwardHook
 from .gradient_groups import GradientGroups
 from .gradients import GradientHooks
 from .integrity import IntegrityLog
@@ -26,15 +20,13 @@ from .optimizer_settings import Settings, parameters_of
 from .optimizer_state import OptimizerState
 from .overhead_budget import Budget
 from .parameter_origin import Origins
-from .probe import ProbeLog
 from .recompute import Recomputation
 from .rng_state import is_read_at, random_state
 from .schema.model_records import ModelListing, TensorRow
-from .schema.source_line import SourceLine
 from .schema.step_records import Backward, Step, Stepping
 from .schema.training_trace import VERSION, Joined
 from .shard_digests import Parts
-from .step_counts import StepCounts, StepsByOptimizer
+from .step_counts import StepCounts
 from .step_window import StepWindow
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, user_line
@@ -54,8 +46,8 @@ class AuditedSteps:
         budget: Budget,
         collectives: Callable[[], int],
         close_up: CloseUp,
-        probe_every: int = 0,
-        recompute: bool = False,
+        *,
+        recompute: bool,
     ) -> None:
         self._trace, self._batches, self._budget = trace, batches, budget
         self._counts = StepCounts()
@@ -64,27 +56,16 @@ class AuditedSteps:
         self._gradients = GradientHooks(trace, self._budget, self._digests, self._models)
         self._parts = Parts(self._digests)
         self._state = OptimizerState(trace, self._digests, self._models)
-        self._evaluation = EvaluationLog(trace, self._budget, self._digests, collectives)
-        self._double_wraps = DoubleWraps(trace)
         self.origins = Origins(trace)
-        self.unwaited = Unwaited(trace, lambda: self._counts.steps)
         self.settings = Settings()
-        self._by_optimizer = StepsByOptimizer(self.settings)
         self._weights = TrainedWeights(self._models, self._digests, lambda: self.settings.optimizers)
         self.averaging = WeightAveraging(self._weights.tensors)
-        self._end = EndOfTraining(
-            trace, budget, self._digests, self._models, self._counts, self._state, self.averaging,
-            lambda: self.settings.optimizers,
-        )  # fmt: skip
-        self.pass_over = batches.on_end = self._end.pass_over
         self._gradient_groups = GradientGroups(self._weights.tensors)
-        self.mode_changes = self._models.mode_changes
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
         )
         self._is_replay = bool(close_up.steps)
         self._integrity = IntegrityLog(trace, self._digests, self._models)
-        self._probe = ProbeLog(trace, self._digests, probe_every)
         self._looks_closest: Callable[[], bool] = lambda: recompute or self._close_up.is_asked_for()
         self._recomputation = Recomputation(trace, self._digests, self._models, self._looks_closest, collectives)
         self._unwrapped = UnwrappedLog(
@@ -92,21 +73,8 @@ class AuditedSteps:
         )
         self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights.now)
         self._window = StepWindow()
-        self._skipping: ForwardHook | None = None  # of the module whose forward follows that of its wrapper
-        self._in_evaluation = EvaluationForwards()
-        self._wrapped_forwards = 0  # in this window
-        self._open = False
-        self._audited, self._was_audited = False, True
-        self._stands_for = 1  # steps, of whose price this window is a sample
-        self.looks_closely = True
-        """Whether anything but a count may come of what the job does until its next step."""
+        self._audited = False  # the window that is open
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
-        self._thread: int | None = None  # which trains the wrapped model, as far as that is known
-        self._depth = 0  # of optimizers that call others
-        self._had_backward = False  # since the last step
-        self._peers_step = False
-        self._steps_at_wrap = 0
-        self._loaded: SourceLine | None = None  # where weights were loaded since the last step
         self._scale: float | None = None
 
     def begin(self) -> None:

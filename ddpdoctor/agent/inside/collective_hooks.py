@@ -149,14 +149,7 @@ class CollectiveHooks:
         group = self._c10d._world.default_pg  # noqa: SLF001 - the public getter raises
         if group is None:
             return NO_SEQ
-        if self._apart or self._uncounted:
-            return self.made(group)
-        try:
-            number: int = group._get_sequence_number_for_group()  # noqa: SLF001 - the only place that tells
-        except RuntimeError as failed:
-            pass_on(failed)
-            return self.made(group)
-        return number
+        return self.made(group) if self._apart else self._number_of(group)
 
     def _apart_from(self, group: Any, before: int, taken: int) -> None:  # noqa: ANN401
         name = str(group.group_name)

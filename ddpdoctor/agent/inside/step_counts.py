@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from torch.optim import Optimizer
 
+from .by_identity import ByIdentity
 from .optimizer_settings import Settings
 from .schema.final_records import OptimizerSteps
 from .trace_writer import user_line
+
+MOST_OPTIMIZERS = 64  # whose steps are counted each
 
 
 class StepCounts:
@@ -66,29 +69,41 @@ class StepCounts:
 
 
 class StepsByOptimizer:
-    """How many steps each optimizer made that steps a wrapped model, in the order of their first ones."""
+    """How many steps each optimizer made that steps a wrapped model, in the order of their first ones.
+
+    Of a job that makes optimizers without end, the first `MOST_OPTIMIZERS`.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.counts: dict[int, int] = {}
-        """By the identity of each optimizer that has stepped, the number of its steps."""
-        self._first: dict[int, OptimizerSteps] = {}
+        self._numbers: ByIdentity[int] = ByIdentity()
+        self._first: list[OptimizerSteps] = []
+        self._counts: list[int] = []
+
+    def counts(self, optimizer: Optimizer) -> bool:
+        """Count a step of `optimizer`; returns False where it is its first one."""
+        number = self._numbers.get(optimizer)
+        if number is None:
+            return False
+        self._counts[number] += 1
+        return True
 
     def step(self, optimizer: Optimizer, made: int) -> None:
         """`optimizer` has stepped, after `made` steps of all."""
-        key = id(optimizer)
-        if key not in self.counts:
-            self.counts[key] = 0
-            name, now = type(optimizer).__name__, self._settings.now(optimizer)
-            self._first[key] = OptimizerSteps(name, 0, user_line(), made, *now)
-        self.counts[key] += 1
+        if self.counts(optimizer) or len(self._first) >= MOST_OPTIMIZERS:
+            return
+        self._numbers.put(optimizer, len(self._first))
+        name, now = type(optimizer).__name__, self._settings.now(optimizer)
+        self._first.append(OptimizerSteps(name, 0, user_line(), made, *now))
+        self._counts.append(1)
 
     def forget(self) -> None:
         """The first model was wrapped: steps before are another story."""
-        self.counts.clear()
+        self._numbers = ByIdentity()
         self._first.clear()
+        self._counts.clear()
 
     @property
     def each(self) -> list[OptimizerSteps]:
         """Those of each optimizer."""
-        return [first._replace(steps=self.counts[key]) for key, first in self._first.items()]
+        return [first._replace(steps=count) for first, count in zip(self._first, self._counts, strict=True)]

@@ -7,7 +7,7 @@ Nothing here communicates, and nothing changes a bit of the user's tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
@@ -16,26 +16,74 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from .async_work import Unwaited
 from .audited_steps import AuditedSteps
 from .batch_inputs import are_finite, samples_in
+from .close_up import CloseUp
+from .dataloader_hooks import Batches
 from .ddp_models import WrappedModel, members
+from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
+from .end_of_training import EndOfTraining
+from .evaluation import EvaluationLog
+from .evaluation_forwards import EvaluationForwards
 from .forward_hook import ForwardHook
 from .job_modes import function_modes
 from .optimizer_settings import parameters_of
-from .probe import device_name
+from .overhead_budget import Budget
+from .probe import ProbeLog, device_name
 from .schema.final_records import End
 from .schema.hardware_records import Device
 from .schema.model_records import BufferBroadcasts, Wrapped
+from .schema.source_line import SourceLine
 from .schema.step_records import Overflow
+from .step_counts import StepsByOptimizer
 from .tensor_digests import tensors_in
-from .trace_writer import user_line
+from .trace_writer import TraceWriter, user_line
 
 SAMPLED = 16  # windows that are not audited, of which the observers of one are timed
 
 
 class StepTracker(AuditedSteps):
     """The story of one rank's training, kept up by hooks and written down at audited steps."""
+
+    def __init__(
+        self,
+        trace: TraceWriter,
+        batches: Batches,
+        budget: Budget,
+        collectives: Callable[[], int],
+        close_up: CloseUp,
+        probe_every: int = 0,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__(trace, batches, budget, collectives, close_up, recompute=recompute)
+        self._evaluation = EvaluationLog(trace, budget, self._digests, collectives)
+        self._in_evaluation = EvaluationForwards()
+        self._double_wraps = DoubleWraps(trace)
+        self._probe = ProbeLog(trace, self._digests, probe_every)
+        self._by_optimizer = StepsByOptimizer(self.settings)
+        self._end = EndOfTraining(
+            trace, budget, self._digests, self._models, self._counts, self._state, self.averaging,
+            lambda: self.settings.optimizers,
+        )  # fmt: skip
+        self.pass_over = batches.on_end = self._end.pass_over
+        self.unwaited = Unwaited(trace, lambda: self._counts.steps)
+        self.mode_changes = self._models.mode_changes
+        self._skipping: ForwardHook | None = None  # of the module whose forward follows that of its wrapper
+        self._wrapped_forwards = 0  # in this window
+        self._open = False
+        self._was_audited = True  # the window before
+        self._windows = 0  # that were not audited, counted to `SAMPLED`
+        self._stands_for = 1  # steps, of whose price this window is a sample
+        self.looks_closely = True
+        """Whether anything but a count may come of what the job does until its next step."""
+        self._thread: int | None = None  # which trains the wrapped model, as far as that is known
+        self._depth = 0  # of optimizers that call others
+        self._had_backward = False  # since the last step
+        self._peers_step = False
+        self._steps_at_wrap = 0
+        self._loaded: SourceLine | None = None  # where weights were loaded since the last step
 
     def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
         """A model was wrapped."""
@@ -85,7 +133,8 @@ class StepTracker(AuditedSteps):
                 or not self._steps_wrapped
             ):
                 return False
-            if not counts.forwards % SAMPLED:
+            self._windows = (self._windows + 1) % SAMPLED
+            if not self._windows:
                 self._stands_for = SAMPLED
                 return False
         model = self._models.of(ddp)
@@ -290,10 +339,9 @@ class StepTracker(AuditedSteps):
             or self._budget.follows_audit
             or self.settings.are_loaded
             or self._gradient_groups.are_due
-            or id(optimizer) not in self._by_optimizer.counts
+            or not self._by_optimizer.counts(optimizer)  # last: it is counted then
         ):
             return False
-        self._by_optimizer.counts[id(optimizer)] += 1
         self._models.step(optimizer)
         self._end.made(optimizer)
         self._counts.step(counted=self._steps_wrapped)

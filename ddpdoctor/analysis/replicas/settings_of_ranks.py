@@ -62,11 +62,8 @@ def _rounded(value: str, digits: int) -> str:
         return value
 
 
-def first_settings_differ(tracks: Mapping[int, Track]) -> Iterator[SettingsDiffer]:
-    """Settings that differ at the first step of an optimizer, however seldom steps were looked at since.
-
-    Where groups hold other parameters on each rank, their numbers tell nothing.
-    """
+def first_settings_differ(tracks: Mapping[int, Track], shared: Sharding | None) -> Iterator[SettingsDiffer]:
+    """Settings that differ at the first step of an optimizer, however seldom steps were looked at since."""
     made = {rank: track.by_optimizer for rank, track in tracks.items()}
     if len({tuple(one.name for one in own) for own in made.values()}) != 1:
         return
@@ -81,7 +78,7 @@ def first_settings_differ(tracks: Mapping[int, Track]) -> Iterator[SettingsDiffe
             )
             for rank, one in first.items()
         }  # fmt: skip
-        yield from settings_differ(seen, max(one.began for one in first.values()), None)
+        yield from settings_differ(seen, max(one.began for one in first.values()), shared)
 
 
 def _settings(one: StepSeen) -> dict[str, str]:

@@ -89,7 +89,7 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
             last = last_equal(seen, compared[place - 1] if place else None)
             break
     if not any(isinstance(one, SettingsDiffer) for one in found):
-        found += first_settings_differ(by_rank)
+        found += first_settings_differ(by_rank, sharding(compared[0], by_rank) if compared else None)
     found += skipped_in_all(by_rank, found)
     found += gradient_scale(steps) if not averaged else ()
     found += data_divergences(by_rank, steps)

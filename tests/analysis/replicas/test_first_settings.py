@@ -27,7 +27,7 @@ def track(*rates: str, parameters: str = "6") -> Track:
 
 def test_the_rank_with_another_rate_is_named_with_the_line_that_gave_it() -> None:
     tracks = {0: track("0.1", "0.002"), 1: track("0.1", "0.002"), 2: track("0.1", "0.004")}
-    (found,) = first_settings_differ(tracks)
+    (found,) = first_settings_differ(tracks, None)
     assert (found.step, found.ranks, found.names, found.lines[2]) == (3, (2,), ("lr",), MADE)
 
 
@@ -37,4 +37,4 @@ def test_the_rank_with_another_rate_is_named_with_the_line_that_gave_it() -> Non
     ids=["alike", "a part of the parameters", "another number of optimizers"],
 )
 def test_ranks_with_equal_settings_are_healthy(other: Track) -> None:
-    assert not [*first_settings_differ({0: track("0.1", "0.002"), 1: other})]
+    assert not [*first_settings_differ({0: track("0.1", "0.002"), 1: other}, None)]

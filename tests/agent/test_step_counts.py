@@ -1,0 +1,62 @@
+"""Which steps are counted for which optimizer, and how many of the steps that are only counted are timed."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ddpdoctor.agent.inside.schema.final_records import End
+from ddpdoctor.agent.inside.step_counts import MOST_OPTIMIZERS
+from ddpdoctor.agent.inside.step_tracker import SAMPLED
+from tests.agent.followed_rank import FollowedRank
+
+
+def steps_of_each(rank: FollowedRank) -> list[tuple[str, int]]:
+    rank.steps.close()
+    (end,) = rank.written(End)
+    return [(one.name, one.steps) for one in end.by_optimizer]
+
+
+def test_an_optimizer_at_the_address_of_a_freed_one_is_another_one(tmp_path: Path) -> None:
+    module = nn.Linear(4, 2)
+    rank, batch = FollowedRank(tmp_path, module), torch.ones(3, 4)
+    addresses = set()
+    for made in range(1, 4):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        addresses.add(id(optimizer))
+        for _ in range(made):
+            rank.step(optimizer, batch)
+        del optimizer
+        gc.collect()
+    assert steps_of_each(rank) == [("SGD", 1), ("SGD", 2), ("SGD", 3)], addresses
+
+
+def test_of_optimizers_without_end_the_first_ones_are_counted(tmp_path: Path) -> None:
+    module = nn.Linear(4, 2)
+    rank, batch = FollowedRank(tmp_path, module, every=1000), torch.ones(3, 4)
+    for _ in range(MOST_OPTIMIZERS + 3):
+        rank.step(torch.optim.SGD(module.parameters(), lr=0.1), batch)
+    assert steps_of_each(rank) == [("SGD", 1)] * MOST_OPTIMIZERS
+
+
+def test_one_step_in_sixteen_is_timed_however_many_forwards_it_has(tmp_path: Path) -> None:
+    """Each stands for as many others: with four forwards a step, every fourth one was timed and counted for sixteen."""
+    module = nn.Linear(4, 2)
+    rank, batch = FollowedRank(tmp_path, module, every=10_000), torch.ones(3, 4)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    rank.step(optimizer, batch)
+    rank.step(optimizer, batch)  # the one that follows an audit
+    timed = 0
+    for _ in range(4 * SAMPLED):
+        for _ in range(3):
+            counted = rank.steps.counts_forward(rank.model, [batch])
+            if not counted:
+                rank.steps.outer_forward(rank.model, [batch])
+            rank.model(batch).sum().backward()
+        timed += not counted
+        rank.step(optimizer, batch)
+    assert timed == 4
+    rank.trace.close()
