@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -23,15 +23,14 @@ def steps_of_each(rank: FollowedRank) -> list[tuple[str, int]]:
 def test_an_optimizer_at_the_address_of_a_freed_one_is_another_one(tmp_path: Path) -> None:
     module = nn.Linear(4, 2)
     rank, batch = FollowedRank(tmp_path, module), torch.ones(3, 4)
-    addresses = set()
-    for made in range(1, 4):
+    addresses = []
+    for _ in range(MOST_OPTIMIZERS):
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        addresses.add(id(optimizer))
-        for _ in range(made):
-            rank.step(optimizer, batch)
-        del optimizer
-        gc.collect()
-    assert steps_of_each(rank) == [("SGD", 1), ("SGD", 2), ("SGD", 3)], addresses
+        addresses.append(id(optimizer))
+        rank.step(optimizer, batch)
+    assert steps_of_each(rank) == [("SGD", 1)] * MOST_OPTIMIZERS
+    if len({*addresses}) == MOST_OPTIMIZERS:
+        pytest.skip("no address was given twice")
 
 
 def test_of_optimizers_without_end_the_first_ones_are_counted(tmp_path: Path) -> None:
