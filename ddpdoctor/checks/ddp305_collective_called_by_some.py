@@ -12,7 +12,7 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed
 from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
-from ddpdoctor.analysis.collectives.loop_departures import LoopDepartures
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDepartures
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -115,7 +115,7 @@ def check(
         graph is not None and any({*graph.ranks} <= {*ranks} for ranks in met)
     )
     skew = iterations.out_of_step if iterations is not None else None
-    departure = departures.before(skew.iteration) if departures is not None and skew is not None else None
+    departed = _departed(skew, departures)
     forked = iterations.forked if iterations is not None else None
     if forked is not None and (skew is not None or desyncs.of(Cause.LEFT)):
         yield _by_forwards(forked)
@@ -123,8 +123,8 @@ def check(
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if skew is not None and (desync.counts or _had_diverged(skew, desync)):
             continue
-        if departure is not None and departure.put_out_of_step and departure.ranks == desync.minority:
-            return  # the numbers of its collectives are others since then: DDP316
+        if departed and (desync.tied or departed == desync.minority):
+            return  # the numbers of their collectives are others since then: DDP316
         reported = True
         yield _by_desync(desync, skew, calls, timeline, code)
     if guarded is not None and guarded.found and not reported:
@@ -336,6 +336,14 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
             ],
             details=(*details, *([BY_THE_SOURCE] if stack_desync.is_told_by_the_source else [])),
         )
+
+
+def _departed(skew: IterationSkew | None, departures: LoopDepartures | None) -> tuple[int, ...]:
+    """The ranks that came out of step before, where it is known how: they passed over a batch, or ended a turn too early."""
+    departure = departures.before(skew.iteration) if departures is not None and skew is not None else None
+    if departure is not None and departure.how is How.SKIPPED:
+        return departure.ranks
+    return skew.fewer if skew is not None and skew.cut_short else ()
 
 
 def _had_diverged(skew: IterationSkew, desync: Desync) -> bool:

@@ -104,6 +104,12 @@ HANDLED = (
 )
 
 
+def drawn(calls: CollectiveCalls) -> CollectiveCalls:
+    """The same, of a rank whose data loader counts."""
+    steps = (replace(mark, in_pass=mark.iteration + 1, of=99, forwards=mark.iteration) for mark in calls.steps)
+    return replace(calls, steps=tuple(steps))
+
+
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -243,6 +249,22 @@ SICK: tuple[Sick, ...] = (
         ranks=(1,),
         where=("rank 1 /home/me/job/train.py:63 train_step",),
         measured={"batch": None, "forward": 16},
+    ),
+    Sick(  # the same with a data loader; of two ranks, it made fewer collectives with that batch than is usual
+        evidence=flights(
+            [*[STEP] * 20, waits(Did("all_reduce", line=102, function="main", sizes=((1,),)))],
+            [*[STEP] * 20, waits(STEP)],
+            code=GIVES_UP,
+            facts={0: (drawn(stepped(*range(17), *range(16, 21))),), 1: (drawn(stepped(*range(21))),)},
+        ),
+        says="collective counts differ at the start of iteration 17: rank 0 issued 16 and rank 1 issued 17",
+        ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:63 train_step",
+            "rank 0 /home/me/job/train.py:102 main",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"iteration": 17, "collectives": {"0": 16, "1": 17}},
     ),
     Sick(  # a loop without a data loader, whose own variable counts
         evidence=flights(

@@ -17,7 +17,7 @@ from ddpdoctor.analysis.collectives.rank_tests import (
     tells_ranks_apart,
 )
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode, place_of
 
 
 class Relation(Enum):
@@ -218,13 +218,13 @@ def _deciding_condition(frames: tuple[Frame, ...], code: SourceCode | None) -> t
 
 
 def _not_returned(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """What held where the innermost of these functions went on past a `return` above its line."""
+    """What held where the innermost of these functions went on past a `return` above its line; None where it has several."""
     for frame in reversed(frames):
-        place = code.at(frame.file, frame.line) if code is not None else None
+        place = place_of(code, frame)
         above = [_past(jump) for jump in (place.exits if place is not None else ()) if jump.line < frame.line]
         told = [condition for condition in above if not is_the_same_everywhere(condition)]
         if told:
-            return told[-1], frame
+            return (told[0], frame) if len(told) == 1 else None
     return None
 
 

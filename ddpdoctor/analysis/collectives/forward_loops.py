@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import Forward
-from ddpdoctor.evidence.source import Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode, place_of
 
 
 def loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
@@ -27,25 +27,22 @@ def _loops_around(forward: Forward | None, code: SourceCode | None) -> Iterator[
         return
     program = forward.stack[::-1]
     for frame in (*reversed(only_users(program)), *forward.stack):
-        place = code.at(frame.file, frame.line)
+        place = place_of(code, frame)
         yield from ((frame, loop) for loop in reversed(place.loops if place is not None else ()))
 
 
-def exits_behind(
-    forward: Forward | None, loop: Frame | None, code: SourceCode | None, word: str
-) -> tuple[tuple[Frame, Jump], ...]:
-    """The `return`s (`word`), or the handlers (`except`), behind a forward, each with a frame of its function.
+def exits_behind(forward: Forward | None, loop: Frame | None, code: SourceCode | None) -> list[tuple[Frame, Jump]]:
+    """What may have ended a turn behind its forward, each with a frame of its function: a `return`, the handler of an error.
 
-    Of the functions that the line `loop` in the loop around the forward leads to; a handler may be around that line, too.
+    `return`s of the functions that the line `loop` in the loop around the forward leads to, and handlers around that line, too.
     """
-    if forward is None or code is None or loop not in forward.stack:
-        return ()
-    called = only_users(forward.stack[: forward.stack.index(loop) + (word == "except")])
-    places = [(frame, code.at(frame.file, frame.line)) for frame in called]
-    return tuple(
+    if forward is None or loop not in forward.stack:
+        return []
+    inside = only_users(forward.stack[: forward.stack.index(loop) + 1])
+    places = [(frame, place) for frame in inside if (place := place_of(code, frame)) is not None]
+    return [
         (frame, jump)
         for frame, place in places
-        if place is not None
         for jump in place.exits
-        if jump.line > frame.line and jump.word.startswith(word)
-    )
+        if jump.line > frame.line and (jump.word != "return" or frame != loop)
+    ]

@@ -23,6 +23,7 @@ from ddpdoctor.evidence.recorder import DEFAULT_GROUP, FlightRecord
 from ddpdoctor.evidence.source import Condition, Jump, SourceCode
 
 COMPARED = 3  # iterations before one, at least, that tell how many collectives are usual
+MOST_EXITS = 3  # that can be shown: of more, none is likely to be the one
 JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
 
 
@@ -42,7 +43,9 @@ class IterationSkew:
     """By rank, the last call of the user's code before it that others did not make; empty where such calls are not the whole
     difference."""
     cut_short: tuple[tuple[Frame, Jump], ...] = ()
-    """The `continue`s behind the forward of ranks that made fewer, each with a frame of its function: see `_cut_short`."""
+    """What may have ended a turn of ranks that made fewer behind its forward, each with a frame of its function."""
+    short: bool = False
+    """Whether those that made fewer had made fewer than is usual in the iteration before, and the others no fewer."""
 
     @property
     def fewer(self) -> tuple[int, ...]:
@@ -51,10 +54,10 @@ class IterationSkew:
 
     @property
     def sides(self) -> Vote:
-        """The ranks by how many collectives they had made; of two equal sides a test of the rank may tell who made fewer."""
+        """The ranks by how many collectives they had made; of two equal sides the usual number or a test of the rank may tell."""
         voted = vote(self.seq)
         others = tuple(rank for rank in sorted(self.seq) if rank not in self.fewer)
-        if voted.tied and any(lets_pass_only(jump, self.fewer, others) for _, jump in self.cut_short):
+        if voted.tied and (self.short or any(lets_pass_only(jump, self.fewer, others) for _, jump in self.cut_short)):
             return Vote(sides=(others, self.fewer), tied=False, minority=self.fewer)
         return voted
 
@@ -152,24 +155,12 @@ class Iterations:
 
     def cut_short(self, ahead: Sequence[int], behind: Sequence[int], iteration: int, seq: int) -> bool:
         """Whether `ahead` ended this iteration with fewer collectives than usual, and call `seq` of the others is a usual one."""
-        most_frequent = self._most_frequent_number(iteration)
+        most_frequent = _most_frequent_number(self.began, iteration)
         first, following = self.began.get(iteration, {}), self.began.get(iteration + 1, {})
         if most_frequent is None or not all(rank in first for rank in (*ahead, *behind)):
             return False
         fewer = all(rank in following and following[rank] - first[rank] < most_frequent for rank in ahead)
         return fewer and all(seq - first[rank] <= most_frequent for rank in behind)
-
-    def _most_frequent_number(self, until: int) -> int | None:
-        """How many collectives most iterations before this one made, over all ranks; None where there is no such number."""
-        counts = Counter(
-            later[rank] - after[rank]
-            for number, after in self.began.items()
-            if number < until and (later := self.began.get(number + 1)) is not None
-            for rank in after
-            if rank in later
-        )
-        ((most_frequent, times),) = counts.most_common(1) or [(0, 0)]
-        return most_frequent if times >= COMPARED and times > counts.total() / 2 else None
 
 
 def derive(
@@ -196,7 +187,9 @@ def derive(
     skew, left_out = _out_of_step(began, issued), _left_out(began, issued)
     if skew is not None:
         own = _of_some(skew, calls)
-        skew = replace(skew, own=own, cut_short=() if own else _cut_short(skew.fewer, calls, code))
+        skew = replace(
+            skew, own=own, short=_is_short(skew, began), cut_short=() if own else _cut_short(skew.fewer, calls, code)
+        )
     return Iterations(
         out_of_step=skew,
         left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
@@ -206,6 +199,27 @@ def derive(
         accumulation=_uneven_accumulation(calls, steps),
         began=began,
     )
+
+
+def _most_frequent_number(began: Mapping[int, Mapping[int, int]], until: int) -> int | None:
+    """How many collectives most iterations before this one made, over all ranks; None where there is no such number."""
+    counts = Counter(
+        later[rank] - after[rank]
+        for number, after in began.items()
+        if number < until and (later := began.get(number + 1)) is not None
+        for rank in after
+        if rank in later
+    )
+    ((most_frequent, times),) = counts.most_common(1) or [(0, 0)]
+    return most_frequent if times >= COMPARED and times > counts.total() / 2 else None
+
+
+def _is_short(skew: IterationSkew, began: Mapping[int, Mapping[int, int]]) -> bool:
+    """Whether in the iteration before the skew only those with fewer collectives made fewer than most iterations did."""
+    first, usual = began.get(skew.iteration - 1, {}), _most_frequent_number(began, skew.iteration - 1)
+    if usual is None or skew.before or not {*skew.seq} <= {*first}:
+        return False
+    return all((seq - first[rank] < usual) is (rank in skew.fewer) for rank, seq in skew.seq.items())
 
 
 def _counts_tell_nothing(record: FlightRecord) -> bool:
@@ -264,21 +278,19 @@ def _of_some(skew: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int, 
 def _cut_short(
     ranks: Sequence[int], calls: PerRank[CollectiveCalls], code: SourceCode | None
 ) -> tuple[tuple[Frame, Jump], ...]:
-    """What may have ended a turn behind the forwards of these ranks: a `continue` of their loop, a handler of their errors.
+    """What may have ended a turn behind the forwards of these ranks: a `continue` of their loop, and see `exits_behind`.
 
-    Those under a test of the rank, or the only one.
+    What stands under a test of the rank, or all where they are few.
     """
     found: dict[tuple[str, int], tuple[Frame, Jump]] = {}
     for entry in calls:
         last = entry.value.forwards[-1] if entry.value.forwards else None
         frame, loop = loop_of(last, code)
         if entry.rank in ranks and frame is not None and loop is not None:
-            handlers = exits_behind(last, frame, code, "except")
-            found.update({(at.file, jump.line): (at, jump) for at, jump in handlers})
-            jumps = (jump for jump in loop.jumps if jump.word == "continue" and jump.line > frame.line)
-            found.update({(frame.file, jump.line): (frame, jump) for jump in jumps})
+            skips = [(frame, jump) for jump in loop.jumps if jump.word == "continue" and jump.line > frame.line]
+            found.update({(at.file, jump.line): (at, jump) for at, jump in (*skips, *exits_behind(last, frame, code))})
     by_rank = [one for one in found.values() if is_rank_test(one[1].test, by_rank=one[1].by_rank)]
-    return tuple(by_rank or (found.values() if len(found) == 1 else ()))
+    return tuple(by_rank or (found.values() if len(found) <= MOST_EXITS else ()))
 
 
 def _forwards_by_number(calls: PerRank[CollectiveCalls]) -> Iterator[tuple[int, dict[int, Forward]]]:

@@ -69,7 +69,7 @@ class LoopDeparture:
     loop: Loop | None = None
     """The loop in which `ranks` called their forwards."""
     exits: tuple[tuple[Frame, Jump], ...] = ()
-    """Of ranks that made fewer collectives with a forward, the `return`s behind it that may have ended that turn."""
+    """Of ranks that made fewer collectives with a forward, what may have ended that turn behind it: see `exits_behind`."""
     behind: Mapping[int, CollectiveCall] = field(default_factory=dict)
     """By rank of `ranks`, the last call that it made behind that loop."""
 
@@ -77,11 +77,6 @@ class LoopDeparture:
     def culprits(self) -> tuple[int, ...]:
         """The ranks at fault, or all where it may be either side."""
         return tuple(sorted({*self.ranks, *self.others})) if self.tied else self.longer or self.ranks
-
-    @property
-    def put_out_of_step(self) -> bool:
-        """Whether since then its collectives were paired with those of other steps: it made fewer in one turn, and went on."""
-        return self.went_on and (self.how is How.SKIPPED or bool(self.exits))
 
     @property
     def longer(self) -> tuple[int, ...]:
@@ -158,7 +153,7 @@ def derive(
             went_on=found.went_on,
             frame=frame,
             loop=loop,
-            exits=exits_behind(last, frame, code, "return") if fewer else (),
+            exits=tuple(exits_behind(last, frame, code)) if fewer else (),
             behind=_behind({entry.rank: entry.value for entry in calls if entry.rank in found.ranks}, code, timeline),
         )
     )

@@ -15,7 +15,7 @@ from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks, verb
 
 _TELL_OF_NO_WAIT = frozenset({Activity.COMPUTING, Activity.GIL, Activity.IMPORTING, Activity.EXITING, Activity.UNKNOWN})
@@ -93,13 +93,17 @@ def derive(
     stall: Stall | None,
     timeline: Timeline | None = None,
     exits: PerRank[RankExit] | None = None,
+    size: JobSize | None = None,
 ) -> Hang:
     """The hang that the ranks' activities show.
 
     Raises:
         SkipCheck: no rank waits for its peers, so nobody keeps anybody waiting, or the job goes on.
     """
-    if not activities.waiting and (ended_by_themselves(exits) or stall is None or not _all_wait_alike(activities)):
+    everybody = (
+        stall is not None and not ended_by_themselves(exits) and (size is None or len(activities.each) == size.ranks)
+    )
+    if not activities.waiting and not (everybody and _wait_alike(activities)):
         raise SkipCheck("no rank waits for another one")
     if stall is None:
         _refuse_what_goes_on(activities, timeline)
@@ -112,8 +116,8 @@ def derive(
     )
 
 
-def _all_wait_alike(activities: Activities) -> bool:
-    """Whether every rank waits at one line, for one kind of thing that is no peer."""
+def _wait_alike(activities: Activities) -> bool:
+    """Whether all these ranks wait at one line, for one kind of thing that is no peer."""
     alike = {(one.kind, one.place) for one in activities.each}
     still = all(one.moves is False for one in activities.each)
     return still and len(alike) == 1 and not any(kind in _TELL_OF_NO_WAIT for kind, _ in alike)
