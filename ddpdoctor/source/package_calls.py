@@ -19,7 +19,7 @@ from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import TAINTS, At, Origins, joined, note_of
 from ddpdoctor.source.parameters import given_at, position_of, ways_into
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.written_calls import called
+from ddpdoctor.source.written_calls import called, partial_of
 from ddpdoctor.source.written_dicts import items_of, only_value
 
 if TYPE_CHECKING:
@@ -128,10 +128,11 @@ def _of_new_tensors(values: Values, node: ast.Call, what: Meaning, last: str, at
 
 
 def _of_builtins(values: Values, node: ast.Call, what: Meaning, last: str, at: At) -> Iterable[Origin] | None:
-    """Built-in functions that give what depends on their arguments."""
+    """Built-in functions that give what depends on their arguments, or on those of the partial that is called."""
     if "." in what.name or not (last in _THROUGH or _converts(values, what.name, at.scope)):
         return None
-    given = _through(values, node, at)
+    partial = partial_of(values, node, at) if not node.args else None
+    given = _through(values, *(partial or (node, at)))
     if last in {"any", "all"} and node.args and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp):
         return [*given, *of_empty_items(values, node.args[0].elt, at)]
     return [*of_length(given), *_length_of_its_part(values, node, at)] if last == "len" else given
