@@ -10,9 +10,10 @@ from ddpdoctor.analysis.collectives.callsites import Relation
 from ddpdoctor.analysis.collectives.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
 from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
+from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
-from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDepartures
+from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew, UnevenAccumulation
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -80,16 +81,15 @@ OF_A_GROUP = (
 def check(
     desyncs: Desyncs | None,
     iterations: Iterations | None,
+    first: FirstDivergence,
     stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
     graph: WaitForGraph | None,
     timeline: Timeline | None = None,
     code: SourceCode | None = None,
     ended_peers: EndedPeers | None = None,
-    unreduced: UnreducedSteps | None = None,
     guarded: GuardedCalls | None = None,
     at_the_end: ErrorDesync | None = None,
-    departures: LoopDepartures | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of that call.
 
@@ -97,29 +97,28 @@ def check(
 
     Ranks whose iterations had diverged before diverge in the end in any call: that is no call too many.
     """
+    match first.by:
+        case UnevenAccumulation() | UnreducedSteps():
+            return  # DDP316
+        case ForkedForward() as forked:
+            yield _by_forwards(forked)
+            return
     if desyncs is None or (stack_desync is not None and not desyncs.found):
-        if desyncs is None and ended_peers is not None and ended_peers.test is not None:
+        if desyncs is not None:
+            yield from _by_stacks(stack_desync, ())
+        elif ended_peers is not None and ended_peers.test is not None:
             yield _by_ends(ended_peers, *ended_peers.test)
-            return
-        if desyncs is None and stack_desync is None and at_the_end is not None:
+        elif stack_desync is None and at_the_end is not None:
             yield from _by_stacks(at_the_end.found, (error_desync.HOW_IT_IS_KNOWN,))
-            return
-        yield from _by_stacks(stack_desync, () if desyncs is not None else (HOW_IT_IS_KNOWN,))
+        else:
+            yield from _by_stacks(stack_desync, (HOW_IT_IS_KNOWN,))
         return
-    if desyncs.found and iterations is not None and iterations.accumulation is not None:
-        return  # the gradients of some ranks were not reduced: DDP316
-    if unreduced is not None and unreduced.met:
-        return  # ranks trained without the DDP model: DDP316
     met = {desync.culprits for desync in (*desyncs.of(Cause.MISMATCH), *desyncs.shapes)}  # DDP301, DDP302
     reported = any(desync.more_turns for desync in desyncs.found) or (
         graph is not None and any({*graph.ranks} <= {*ranks} for ranks in met)
     )
     skew = iterations.out_of_step if iterations is not None else None
-    departed = _departed(skew, departures)
-    forked = iterations.forked if iterations is not None else None
-    if forked is not None and (skew is not None or desyncs.of(Cause.LEFT)):
-        yield _by_forwards(forked)
-        return
+    departed = _departed(first)
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if skew is not None and (desync.counts or _had_diverged(skew, desync)):
             continue
@@ -338,12 +337,14 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
         )
 
 
-def _departed(skew: IterationSkew | None, departures: LoopDepartures | None) -> tuple[int, ...]:
+def _departed(first: FirstDivergence) -> tuple[int, ...]:
     """The ranks that came out of step before, where it is known how: they passed over a batch, or ended a turn too early."""
-    departure = departures.before(skew.iteration) if departures is not None and skew is not None else None
-    if departure is not None and departure.how is How.SKIPPED:
-        return departure.ranks
-    return skew.fewer if skew is not None and skew.cut_short else ()
+    match first.by:
+        case LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure:
+            return departure.ranks
+        case IterationSkew(cut_short=cut_short) as skew if cut_short:
+            return skew.fewer
+    return ()
 
 
 def _had_diverged(skew: IterationSkew, desync: Desync) -> bool:

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.analysis.collectives.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
+from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_requests
-from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
-from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects, met_behind_its_loop
+from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
-from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
@@ -73,51 +71,33 @@ def check(
     calls: PerRank[CollectiveCalls] | None,
     exits: PerRank[RankExit] | None,
     ended_peers: EndedPeers | None,
-    iterations: Iterations | None,
+    first: FirstDivergence,
     departures: LoopDepartures | None,
-    unreduced: UnreducedSteps | None = None,
-    timeline: Timeline | None = None,
     mispaired: MispairedObjects | None = None,
-    aborted: AbortedPastALoop | None = None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
 
     Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
     """
-    skew = iterations.out_of_step if iterations is not None else None
-    mixed_up = failures is not None and bool(failures.mismatched)
-    diverged = desyncs is not None and bool(desyncs.found)
-    noticed = skew or (iterations.left_out if iterations is not None and mixed_up and not diverged else None)
-    departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
-    if departure is not None:
-        if departure.how in (How.LEFT, How.SHORT):
+    match first.by:
+        case LoopDeparture(how=How.LEFT | How.SHORT, went_on=True) as departure:
             yield _by_departure(departure, code)
-        return
+            return
+        case LoopDeparture(went_on=False) as departure:
+            lost = [*_behind(departure), *(mispaired.where() if mispaired is not None else ())]
+            yield _by_departure(departure, code, lost=lost)
+            return
+        case AbortedPastALoop() as aborted:
+            yield _by_abort(aborted)
+            return
+        case None:
+            pass
+        case _:
+            return  # DDP305 or DDP316
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if unreduced is not None and unreduced.ranks:
-        return  # it made all of its steps, without its peers: DDP316
-    if iterations is not None and ended_without_it(iterations.accumulation, failures):
-        return  # it stepped with its own gradients: DDP316
-    at_the_end = departures.at_the_end if departures is not None else None
-    if not mixed_up and at_the_end is not None and timeline is not None:
-        mixed_up = met_behind_its_loop(at_the_end, timeline, code)
-    if mixed_up and at_the_end is not None and not diverged:
-        lost = [*_behind(at_the_end), *(mispaired.where() if mispaired is not None else ())]
-        yield _by_departure(at_the_end, code, lost=lost)
-        return
-    if aborted is not None and at_the_end is None and not diverged:
-        yield _by_abort(aborted)
-        return
-    if iterations is not None and iterations.accumulation is not None and (skew or mixed_up or diverged):
-        return  # the ranks diverged there: DDP316
-    if iterations is not None and iterations.forked is not None:
-        return  # and there: DDP305
     last = departures.first if departures is not None else None
-    # ranks that diverged before come to the end of a loop at different calls after as many turns: DDP316
-    left = [
-        one for one in (desyncs.of(Cause.LEFT) if desyncs is not None else ()) if skew is None or not one.more_turns
-    ]
+    left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     yield from _by_their_peers(left, stack_desync, last, steps, exits, calls, code)
     reported = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not reported:

@@ -8,16 +8,16 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
 from ddpdoctor.analysis.collectives.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips, turns_cut_short
+from ddpdoctor.analysis.collectives.desync import Cause, Desyncs, continues, loops_left, skips, turns_cut_short
+from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
-from ddpdoctor.analysis.crashes.failures import Failures
+from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
@@ -62,13 +62,11 @@ OF_A_FORWARD = (
 
 def check(
     iterations: Iterations | None,
+    first: FirstDivergence,
     timeline: Timeline | None,
     desyncs: Desyncs | None,
-    failures: Failures | None,
     code: SourceCode | None,
-    departures: LoopDepartures | None,
     stack_desync: StackDesync | None,
-    unreduced: UnreducedSteps | None = None,
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
@@ -80,44 +78,25 @@ def check(
     """
     if stack_desync is not None and stack_desync.passed_over:
         yield _by_stacks(stack_desync)
-    if unreduced is not None and unreduced.ranks:
-        yield _by_steps(unreduced, code)
-        return
-    if iterations is None:
-        if stack_desync is None:
-            raise SkipCheck(NO_ITERATIONS)
-        return
-    mixed_up = failures is not None and bool(failures.mismatched)
-    unexplained = mixed_up and not (desyncs is not None and desyncs.found)
-    skew = iterations.out_of_step
-    noticed = skew or (iterations.left_out if unexplained else None)
-    departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
-    if iterations.accumulation is not None and (
-        skew is not None
-        or mixed_up
-        or (desyncs is not None and desyncs.found)
-        or ended_without_it(iterations.accumulation, failures)
-    ):
-        yield _by_accumulation(iterations.accumulation, code)
-    elif iterations.lengths:
-        yield _by_lengths(iterations.lengths, code)
-    elif departure is not None and noticed is not None and not (departure.how is How.IRREGULAR and noticed.own):
-        if departure.how in (How.SKIPPED, How.IRREGULAR):
+    if iterations is None and first.by is None and stack_desync is None:
+        raise SkipCheck(NO_ITERATIONS)
+    match first.by:
+        case UnreducedSteps() as unreduced:
+            yield _by_steps(unreduced, code)
+        case UnevenAccumulation() as uneven:
+            yield _by_accumulation(uneven, code)
+        case LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure:
             yield _by_departure(departure)
-    elif skew is not None and iterations.forked is None:
-        yield _by_counts(skew, timeline, code)
-    elif unexplained and departures is not None and departures.at_the_end is not None:
-        return  # ranks had fewer batches: DDP306
-    elif unexplained and iterations.left_out is not None:
-        yield _by_counts(iterations.left_out, timeline, code)
-    elif unexplained and iterations.other_forward is not None:
-        yield _by_lines(iterations.other_forward, code)
-    elif iterations.passed_over is not None and desyncs is not None:
-        left = _left_by(iterations.passed_over, desyncs)
-        if left is not None:
-            yield _by_turns(iterations.passed_over, left, code)
-    else:
-        yield from _by_calls(iterations, desyncs, code)
+        case IterationSkew() as skew:
+            yield _by_counts(skew, timeline, code)
+        case OtherForward() as forward:
+            yield _by_lines(forward, code)
+        case SkippedBatch() as skipped if desyncs is not None:
+            yield _by_turns(skipped, desyncs, code)
+        case None if iterations is not None and not iterations.lengths:
+            yield from _by_calls(iterations, desyncs, code)
+    if iterations is not None and iterations.lengths and not isinstance(first.by, UnevenAccumulation):
+        yield _by_lengths(iterations.lengths, code)
 
 
 def _by_steps(unreduced: UnreducedSteps, code: SourceCode | None) -> Finding:
@@ -367,12 +346,9 @@ def _of_a_loop(forward: OtherForward, comparison: Comparison, code: SourceCode |
     return [Where.at(replace(frame, line=loop.line), rank=minority[0], note=f"the loop `{loop.head}`")]
 
 
-def _left_by(skipped: SkippedBatch, desyncs: Desyncs) -> Desync | None:
-    """How the ranks that passed over a batch left their loop early, or None where it was not they who did."""
-    return next((desync for desync in desyncs.of(Cause.LEFT) if desync.minority == skipped.ahead), None)
-
-
-def _by_turns(skipped: SkippedBatch, left: Desync, code: SourceCode | None) -> Finding:
+def _by_turns(skipped: SkippedBatch, desyncs: Desyncs, code: SourceCode | None) -> Finding:
+    """Ranks that left their loop early, as they had passed over a batch."""
+    left = next(desync for desync in desyncs.of(Cause.LEFT) if desync.minority == skipped.ahead)
     behind = [rank for rank in skipped.turns if rank not in skipped.ahead]
     by_turn = grouped((skipped.turns[rank], rank) for rank in (*skipped.ahead, *behind))
     stood = " and ".join(f"{turn} on {group_ranks(ranks)}" for turn, ranks in by_turn.items())

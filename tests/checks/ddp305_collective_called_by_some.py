@@ -6,7 +6,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, JobSize, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
-from tests.checks import Sick
+from tests.checks import Sick, ranks
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 from tests.rank_ends import LOST_PEER
@@ -55,6 +55,12 @@ ALL_BUT_0 = SourceCode(
 
 def in_step(*seq: int) -> CollectiveCalls:
     return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=made) for number, made in enumerate(seq)))
+
+
+UNDER_A_TEST = (
+    CodePlace(file=TRAIN, line=20, function="main"),
+    CodePlace(file=TRAIN, line=22, function="main", conditions=(Condition(line=21, test="rank == 0", branch=0),)),
+)
 
 
 def called_from(*lines: int) -> tuple[Forward, ...]:
@@ -389,16 +395,25 @@ SICK = (
             "rank 2 /job/train.py:61 train_step",
         ),
     ),
+    Sick(  # no recorder: rank 1 called another forward, and its reduction in the next step was one more
+        evidence=replace(
+            ranks(
+                replace(in_step(0, 2, 4), forwards=called_from(20, 20)),
+                replace(in_step(0, 2, 6), forwards=called_from(20, 22)),
+            ),
+            job=(SourceCode(places=UNDER_A_TEST),),
+        ),
+        says="rank 1 called forward 2 inside `if rank == 0` (train.py:21) where rank 0 was elsewhere; its collectives were "
+        "paired with those of other forwards",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:22 main",),
+        measured={"forward": 2},
+    ),
     Sick(  # an epoch more beside the checkpoint of rank 0: its forwards met those of later epochs, until its peer had ended
         evidence=flights(
             [STEP],
             [STEP, waits(STEP)],
-            code=(
-                CodePlace(file=TRAIN, line=20, function="main"),
-                CodePlace(
-                    file=TRAIN, line=22, function="main", conditions=(Condition(line=21, test="rank == 0", branch=0),)
-                ),
-            ),
+            code=UNDER_A_TEST,
             facts={
                 0: (RankExit(exit_code=0), CollectiveCalls(forwards=called_from(20, 20))),
                 1: (CollectiveCalls(forwards=called_from(20, 22)),),

@@ -277,7 +277,6 @@ SICK: tuple[Sick, ...] = (
         says="rank 1 passed over a batch before forward 2, where the loop stood at 2 on rank 1 and 1 on ranks 0,2; "
         "since then gradients are averaged with those of other steps",
         ranks=(1,),
-        also=("DDP306",),
         where=(
             "rank 1 /home/me/job/train.py:95 train_step",
             "rank 0 /home/me/job/train.py:61 train_step",
@@ -296,7 +295,6 @@ SICK: tuple[Sick, ...] = (
         says="rank 1 passed over a batch before forward 2, where the loop stood at 2 on rank 1 and 1 on ranks 0,2; "
         "since then gradients are averaged with those of other steps",
         ranks=(1,),
-        also=("DDP306",),
         where=(
             "rank 1 /home/me/job/train.py:58 train_step",
             "rank 1 /home/me/job/train.py:95 train_step",
