@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.model import Rule
 
 ROOT = Path(__file__).parent.parent

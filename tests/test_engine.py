@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ddpdoctor import engine
-from ddpdoctor.engine import Check, all_rules, diagnose
+from ddpdoctor import catalogue, engine
+from ddpdoctor.catalogue import Check, all_rules
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, Where, group_ranks
@@ -31,7 +32,7 @@ class Notes:
 @pytest.fixture(autouse=True)
 def _errors_of_all_rules() -> None:
     """The texts of errors are kept once they are asked for: not those of the few rules that a test has."""
-    engine.error_table()
+    catalogue.error_table()
 
 
 def rule(code: str, *, explains: tuple[str, ...] = (), severity: Severity = Severity.FAIL) -> Rule:
@@ -41,7 +42,7 @@ def rule(code: str, *, explains: tuple[str, ...] = (), severity: Severity = Seve
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, evidence: Evidence, *functions_by_rule) -> engine.Report:
-    checks = tuple(Check(rule, function, engine._declared(function)) for rule, function in functions_by_rule)
+    checks = tuple(Check(rule, function, catalogue.declared_inputs(function)) for rule, function in functions_by_rule)
     monkeypatch.setattr(engine, "all_checks", lambda: checks)
     return diagnose(evidence)
 
@@ -197,7 +198,7 @@ def test_only_rules_about_a_kind_are_asked_about_a_part(monkeypatch: pytest.Monk
         yield from ()
 
     checks = tuple(
-        Check(rule(code), function, engine._declared(function))
+        Check(rule(code), function, catalogue.declared_inputs(function))
         for code, function in (("DDP101", of_notes), ("DDP102", of_pulse))
     )
     monkeypatch.setattr(engine, "all_checks", lambda: checks)
@@ -214,6 +215,6 @@ def test_rules_that_are_not_asked_for_are_not_imported() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     codes, imported = ran.stdout.splitlines()
-    asked = [rule.code for rule in engine.all_rules() if rule.code == "DDP601" or rule.code.startswith("DDP52")]
+    asked = [rule.code for rule in catalogue.all_rules() if rule.code == "DDP601" or rule.code.startswith("DDP52")]
     assert codes.split() == asked
     assert int(imported) == len(asked)

@@ -19,7 +19,7 @@ def checks(
     format_: Annotated[ListFormat, typer.Option("--format", "-f", help="Format of the list.")] = ListFormat.TEXT,
 ) -> None:
     """List every finding that ddpdoctor can make."""
-    from ddpdoctor.engine import all_rules
+    from ddpdoctor.catalogue import all_rules
 
     rules = all_rules()
     if format_ is ListFormat.JSON:

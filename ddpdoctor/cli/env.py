@@ -38,10 +38,10 @@ def env(
     from concurrent.futures import ThreadPoolExecutor
 
     from ddpdoctor.case import redact
+    from ddpdoctor.catalogue import all_checks
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.waits import Waits
-    from ddpdoctor.engine import all_checks
     from ddpdoctor.host.host_access import HostAccess
     from ddpdoctor.render.facts import facts_of, issue_facts_of, short_facts_of
     from ddpdoctor.workflows.env import collect

@@ -52,7 +52,7 @@ def explain(
                 f"--index prints all symptoms, and {given[0]!r} would not be looked up",
                 hint=f"`ddpdoctor explain --index`, or `ddpdoctor explain {shlex.join(given)}`",
             )
-        from ddpdoctor.engine import all_rules
+        from ddpdoctor.catalogue import all_rules
         from ddpdoctor.render.explanation import index_page
 
         output.show(index_page(all_rules()))
@@ -84,7 +84,7 @@ def _refuse_options(words: Sequence[str]) -> None:
 
 def _is_code_or_name(word: str) -> bool:
     """Whether `word` is, or is meant to be, the code or name of a finding."""
-    from ddpdoctor.engine import all_rules
+    from ddpdoctor.catalogue import all_rules
 
     if _LIKE_A_CODE.fullmatch(word) or word in {rule.code[3:] for rule in all_rules()}:
         return True

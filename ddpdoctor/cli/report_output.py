@@ -14,10 +14,11 @@ from typing import NoReturn
 from typing_extensions import assert_never
 
 from ddpdoctor import __version__, case
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions
-from ddpdoctor.engine import all_rules, diagnose
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode

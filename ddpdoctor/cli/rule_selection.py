@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ddpdoctor.engine import all_rules, nearest_name, rule_called
+from ddpdoctor.catalogue import all_rules, nearest_name, rule_called
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Rule
 

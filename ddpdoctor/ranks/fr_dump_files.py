@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from ddpdoctor.engine import all_checks
+from ddpdoctor.catalogue import all_checks
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.recorder import FlightRecord

@@ -17,7 +17,7 @@ from ddpdoctor.analysis.collectives.call_sequences import CallSequence
 from ddpdoctor.analysis.collectives.clock_offsets import ClockOffsets
 from ddpdoctor.analysis.collectives.matching import needs_all, operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
-from ddpdoctor.engine import deriver
+from ddpdoctor.derivation import deriver
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import CollectiveCalls

@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from ddpdoctor.case import redact
-from ddpdoctor.engine import all_rules, diagnose
+from ddpdoctor.catalogue import all_rules
+from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.job_log import JobLog

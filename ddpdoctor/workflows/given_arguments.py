@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.hangs.rank_activity import Activities
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import FlightRecord

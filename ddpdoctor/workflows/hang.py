@@ -16,7 +16,7 @@ from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import NEVER_HEALTHY, Activity
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import is_users
 from ddpdoctor.evidence.launch import Joining

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ddpdoctor.engine import all_checks, diagnose, outcomes_about
+from ddpdoctor.catalogue import all_checks
+from ddpdoctor.engine import diagnose, outcomes_about
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ScriptFiles

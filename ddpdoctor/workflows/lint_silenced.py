@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from ddpdoctor.engine import nearest_name, rule_called
+from ddpdoctor.catalogue import nearest_name, rule_called
 from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding

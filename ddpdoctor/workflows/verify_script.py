@@ -16,7 +16,7 @@ from ddpdoctor.agent import DIRECTORY, gave_up, given_up, job_environment
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING
 from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, JOINING, PROBE, RECOMPUTE
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training_trace import Track

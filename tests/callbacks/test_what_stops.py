@@ -9,7 +9,7 @@ from torch import nn
 
 import ddpdoctor
 from ddpdoctor.callbacks import ReplicasDifferError, check_replicas
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.model import Ran, Report
 
 RULE = next(rule for rule in all_rules() if rule.code == "DDP503")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor import __version__, cli
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.cli import command_line
-from ddpdoctor.engine import all_rules
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 
 

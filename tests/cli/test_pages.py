@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 NAMES = {rule.code: rule.name for rule in all_rules()}

@@ -40,7 +40,7 @@ SHRINK_SECONDS = 30.0
 SERVER = """
 import sys
 from ddpdoctor import case, cli
-from ddpdoctor.engine import all_checks
+from ddpdoctor.catalogue import all_checks
 from ddpdoctor.cli import diagnose, explain, lint, verify_sync
 import ddpdoctor.workflows.diagnose, ddpdoctor.workflows.lint, ddpdoctor.workflows.explain, ddpdoctor.checkpoints.compare
 all_checks()

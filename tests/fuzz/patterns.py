@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import ddpdoctor
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 
 try:
     from re import _constants as codes  # type: ignore[attr-defined]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor import checks, engine
+from ddpdoctor import checks
+from ddpdoctor.catalogue import all_checks
 from tests.laws import test_catalogue as catalogue
 
 ROOT = Path(__file__).parents[2]
@@ -35,15 +36,15 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     spec.loader.exec_module(module)
     monkeypatch.setattr(catalogue, "example", lambda _stem: module)
     monkeypatch.setattr(checks, "__path__", [*checks.__path__, str(rules)])
-    engine.all_checks.cache_clear()
+    all_checks.cache_clear()
     yield
-    engine.all_checks.cache_clear()
+    all_checks.cache_clear()
     sys.modules.pop(f"ddpdoctor.checks.{STEM}", None)
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_engine_finds_the_new_rule_without_any_other_change() -> None:
-    (check,) = [check for check in engine.all_checks() if check.rule.code == STEM[:6].upper()]
+def test_the_new_rule_is_found_without_any_other_change() -> None:
+    (check,) = [check for check in all_checks() if check.rule.code == STEM[:6].upper()]
     assert f"{check.rule.code.lower()}_{check.rule.name.replace('-', '_')}" == STEM
     catalogue.test_rule_is_well_worded(check)
     catalogue.test_facts_about_a_host_are_background_and_steps_are_named(check.rule)

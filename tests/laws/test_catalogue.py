@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from ddpdoctor.case import redact
-from ddpdoctor.engine import all_checks, all_rules, diagnose
+from ddpdoctor.catalogue import all_checks, all_rules
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Crashed, Ran, Severity, Skipped, Writer
 from tests.checks import as_json, close_to, place_text

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor import cli
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -9,7 +9,8 @@ from pkgutil import walk_packages
 import pytest
 
 import ddpdoctor
-from ddpdoctor.engine import all_rules, diagnose
+from ddpdoctor.catalogue import all_rules
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, kinds, noun_of
 from ddpdoctor.model import Skipped
 from tests.laws.test_catalogue import FILES, example

@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = r"""
 import re, resource, sys
 from pathlib import Path
-from ddpdoctor.engine import all_rules, diagnose
+from ddpdoctor.catalogue import all_rules
+from ddpdoctor.engine import diagnose
 from ddpdoctor.symptoms.pattern_texts import texts_of
 from ddpdoctor.workflows.diagnose import gather
 

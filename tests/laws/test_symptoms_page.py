@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.render.explanation import index_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "symptoms.md"

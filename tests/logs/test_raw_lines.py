@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.catalogue import error_table
 from ddpdoctor.cli import run
-from ddpdoctor.engine import diagnose, error_table
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.logs import raw_lines as raw_lines_module
 from ddpdoctor.logs.failure_signs import shows_a_failure

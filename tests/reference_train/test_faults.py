@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.errors import UsageError
 from ddpdoctor.launch.sick_jobs import faults, find_fault
 

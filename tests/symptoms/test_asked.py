@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.symptoms.index import sign_of
 from ddpdoctor.symptoms.table import SYMPTOMS
 from ddpdoctor.symptoms.words import words_of

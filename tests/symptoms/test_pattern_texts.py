@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.symptoms.pattern_texts import texts_of
 
 

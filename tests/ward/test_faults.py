@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from ddpdoctor.engine import all_rules
+from ddpdoctor.catalogue import all_rules
 from tests.ward.cases import CASES, FAULTS, Case, middle
 from tests.ward.jobs import Watched, is_root, torchrun, watch
 

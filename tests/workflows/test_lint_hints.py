@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.catalogue import all_rules
 from ddpdoctor.cli import smoke
-from ddpdoctor.engine import all_rules
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Report, Rule, Where
 from ddpdoctor.workflows.lint_hints import with_lint

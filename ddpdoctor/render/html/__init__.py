@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ddpdoctor.engine import deriver
+from ddpdoctor.derivation import deriver
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.model import Report

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import assert_never
 
-from ddpdoctor.engine import all_checks
+from ddpdoctor.catalogue import all_checks
 from ddpdoctor.evidence import Evidence, kinds, noun_of
 from ddpdoctor.model import Crashed, Ran, Report, Skipped
 from ddpdoctor.render import skips_by_reason
@@ -98,7 +98,7 @@ def _counts(evidence: Evidence) -> dict[str, str]:
 
 def _kinds(inputs: tuple[Any, ...]) -> list[str]:
     """The class names of the kinds of evidence among the declared inputs of a check, and of what these are derived from."""
-    from ddpdoctor.engine import inputs_of
+    from ddpdoctor.catalogue import inputs_of
 
     known = kinds()
     pending, seen = list(inputs), set[str]()

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.desync import Desync, Desyncs
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.engine import Deriver
+from ddpdoctor.derivation import Deriver
 from ddpdoctor.grouping import grouped
 from ddpdoctor.model import group_ranks, verb
 

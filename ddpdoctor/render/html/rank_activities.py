@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
-from ddpdoctor.engine import Deriver
+from ddpdoctor.derivation import Deriver
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import RankExit

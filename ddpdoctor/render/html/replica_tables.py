@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.replicas.aligned_steps import aligned, step_of
-from ddpdoctor.engine import Deriver
+from ddpdoctor.derivation import Deriver
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.replicas import Replicas, Side
 from ddpdoctor.evidence.training_trace import Track

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.performance.time_by_rank import RankTime, TimeByRank
-from ddpdoctor.engine import Deriver
+from ddpdoctor.derivation import Deriver
 from ddpdoctor.model import Report, group_ranks
 
 SHOWN_RANKS = 128

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.step_times import Looks

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDepartures
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.flight_records import STEP, Did, flights, record, waits

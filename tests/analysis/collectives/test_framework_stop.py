@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward
 from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit

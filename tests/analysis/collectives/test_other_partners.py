@@ -8,7 +8,8 @@ import pytest
 
 from ddpdoctor.analysis.collectives.other_partners import TransferPartners
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.flight_records import Did, flights, record, waits
 

@@ -6,7 +6,8 @@ import pytest
 
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.transfer_places import ENOUGH_CALLS
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from tests.flight_records import Did, flights, record, waits
 

@@ -6,7 +6,7 @@ import pytest
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.unlike_groups import rank_in_another_group
-from ddpdoctor.engine import derived
+from ddpdoctor.derivation import derived
 from tests.flight_records import STEP, Did, flights, waits
 
 ALL, PAIR = Did("barrier", line=99), Did("barrier", line=99, group="2", members=(1, 3))

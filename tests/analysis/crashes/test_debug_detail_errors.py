@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
 from ddpdoctor.analysis.crashes.failures import derive
-from ddpdoctor.engine import diagnose, error_table
+from ddpdoctor.catalogue import error_table
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import RankExit
 from tests.flight_records import STEP, Did, flights, waits

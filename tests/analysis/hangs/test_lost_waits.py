@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from tests.flight_records import Did, flights, record, waits
 
 PAIR = (0, 1)

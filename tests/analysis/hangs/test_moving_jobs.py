@@ -8,7 +8,8 @@ import pytest
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.recorder import FlightRecord, State
 from tests.flight_records import STEP, Did, flights, record, waits

@@ -9,7 +9,8 @@ import pytest
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
-from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.evidence.source import CodePlace, EarlierCall, Loop, SourceCode
