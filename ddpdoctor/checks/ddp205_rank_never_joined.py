@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import noun_of
 from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.launch import RankSet

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks

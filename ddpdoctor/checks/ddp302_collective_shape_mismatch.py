@@ -19,7 +19,8 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Tim
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, who
+from ddpdoctor.analysis.crashes.failure import Failure, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank, by_rank

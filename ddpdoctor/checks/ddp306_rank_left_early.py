@@ -15,7 +15,8 @@ from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.crashes import exception_context
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failure import unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount

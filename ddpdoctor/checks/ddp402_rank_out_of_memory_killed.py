@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, who
+from ddpdoctor.analysis.crashes.failure import Failure, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepCount

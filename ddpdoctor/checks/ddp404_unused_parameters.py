@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity
 from ddpdoctor.evidence import PerRank, by_rank, noun_of

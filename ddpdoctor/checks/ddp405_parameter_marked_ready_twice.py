@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.frames import is_users

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failure import unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.limits import Limits
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity

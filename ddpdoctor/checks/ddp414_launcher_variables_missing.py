@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failure import unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.nccl import NcclOutcome, NcclTransport, NcclTries, NcclTry
 from ddpdoctor.messages.known_errors import SHOWN_CHARACTERS, line_of, sentence
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck

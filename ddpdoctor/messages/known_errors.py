@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 SHOWN_CHARACTERS = 240

@@ -6,7 +6,8 @@ import signal
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, SecondaryError
-from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.analysis.crashes.failure import who
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph, is_old
 from ddpdoctor.evidence import Evidence, noun_of

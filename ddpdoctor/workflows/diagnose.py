@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from ddpdoctor import case
-from ddpdoctor.analysis.crashes.failures import error_text
+from ddpdoctor.analysis.crashes.failure import error_text
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, by_rank
 from ddpdoctor.evidence.frames import users_frame

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.callsites import Relation, compare
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.crashes.failures import Failure, Failures
+from ddpdoctor.analysis.crashes.failure import Failure
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.source import Loop, SourceCode

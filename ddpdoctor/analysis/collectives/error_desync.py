@@ -11,7 +11,8 @@ from ddpdoctor.analysis.collectives.stack_desync import MEETS_ALL
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.collectives.two_sides import StackDesync
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
-from ddpdoctor.analysis.crashes.failures import Failure, Failures
+from ddpdoctor.analysis.crashes.failure import Failure
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity, activity_in_stack
 from ddpdoctor.analysis.majority import vote

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.collectives.desync import is_in
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, error_text
+from ddpdoctor.analysis.crashes.failure import Failure, error_text
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Where

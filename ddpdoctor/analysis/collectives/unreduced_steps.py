@@ -9,7 +9,8 @@ from itertools import pairwise
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import UnevenAccumulation
 from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP, IssuedCall
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failure import unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount

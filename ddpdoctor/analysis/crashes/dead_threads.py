@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ddpdoctor.analysis.crashes.failures import error_text
+from ddpdoctor.analysis.crashes.failure import error_text
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import ThreadError, ThreadErrors

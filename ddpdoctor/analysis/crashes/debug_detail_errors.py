@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.crashes.failures import Failure
+from ddpdoctor.analysis.crashes.failure import Failure
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.model import Where, group_ranks
 

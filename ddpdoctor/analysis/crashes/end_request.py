@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ddpdoctor.analysis.crashes.error_patterns import secondary_error
-from ddpdoctor.analysis.crashes.failures import chain
+from ddpdoctor.analysis.crashes.failure import chain
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankError, RankExit

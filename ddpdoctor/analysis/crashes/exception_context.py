@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.desync import Desync
-from ddpdoctor.analysis.crashes.failures import error_text
+from ddpdoctor.analysis.crashes.failure import error_text
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
