@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.source import framework_names, rank_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
@@ -121,14 +122,14 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
         found += _of_namespace(values, owner, node.attr, at)
         tail = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
         found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
-        if not found and isinstance(owner, ast.Name) and owner.id in names.TRAINERS and not of_owner:
+        if not found and isinstance(owner, ast.Name) and owner.id in framework_names.TRAINERS and not of_owner:
             found += held_by_any(values, node.attr, at.scope.file)
-    if not found and node.attr in names.METHODS_OF_TRAINERS and _is_hf_trainer(values, owner, of_owner, at):
+    if not found and node.attr in rank_names.METHODS_OF_TRAINERS and _is_hf_trainer(values, owner, of_owner, at):
         return (Origin(kind=Kind.FUNCTION, text=key or node.attr, note="tests the rank"),)
     if not found and (of_framework := _of_framework(values, node, key, at)) is not None:
         return (of_framework,)
-    if not found and node.attr in names.RANK_NAMES:
-        return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
+    if not found and node.attr in rank_names.RANK_NAMES:
+        return (Origin(kind=rank_names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
 
 
@@ -163,12 +164,12 @@ def is_trainer(values: Values, cls: Scope, hops: int = 4) -> bool:
 def _of_framework(values: Values, node: ast.Attribute, key: str, at: At) -> Origin | None:
     """What objects of other packages hold that depends on the rank, and whose names do not say so."""
     owner = dotted(node.value).rpartition(".")[2].lstrip("_")
-    if node.attr in names.OF_WRITERS and owner.endswith("args"):
+    if node.attr in rank_names.OF_WRITERS and owner.endswith("args"):
         known = "transformers" in values.project.sources[at.scope.file].text
         return Origin(kind=Kind.RANK, text=key, note="first" if known else "uncertain")
     if node.attr == "output" and owner == "state" and _returns_its_own(values.project.sources[at.scope.file].text):
         return Origin(kind=Kind.LOCAL, text=key, note="own")
-    if (owner, node.attr) in names.WORLD_SIZES:
+    if (owner, node.attr) in rank_names.WORLD_SIZES:
         return Origin(kind=Kind.WORLD_SIZE, text=key)
     run = node.attr == "run" and owner == "wandb"  # None where the rank has not called `wandb.init`
     dummy = node.attr == "experiment" and owner.endswith("logger")  # of Lightning, on all ranks but the first one
@@ -223,8 +224,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         call, scope, context = made
         given = _given_to_loader(call.node, name)
         return values.within(context, lambda: values.of(given, At(scope, call.order, call.block)))
-    if origin.note == "job-environment" and name in names.OF_JOB_ENVIRONMENT:
-        return (Origin(kind=names.OF_JOB_ENVIRONMENT[name], text=f"{origin.text}().{name}"),)
+    if origin.note == "job-environment" and name in rank_names.OF_JOB_ENVIRONMENT:
+        return (Origin(kind=rank_names.OF_JOB_ENVIRONMENT[name], text=f"{origin.text}().{name}"),)
     if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
         return (replace(origin, note="gradients" if name == "grad" else origin.note),)
     if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Argument, Call
+from ddpdoctor.source import framework_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import SHARDS, Meaning, is_variable, meaning
 from ddpdoctor.source.decided_branches import has_left, is_dead
@@ -41,10 +42,10 @@ _KNOWN_LAST = (
     | frozenset(names.METHODS)
     | frozenset(name.rpartition(".")[2] for name in names.COMMANDS)
     | names.COLLECTIVES
-    | names.OF_ACCELERATE
-    | names.OF_FABRIC
-    | names.OF_DEEPSPEED
-    | frozenset().union(*names.RUNS_OF_TRAINERS.values())
+    | framework_names.OF_ACCELERATE
+    | framework_names.OF_FABRIC
+    | framework_names.OF_DEEPSPEED
+    | frozenset().union(*framework_names.RUNS_OF_TRAINERS.values())
     | {*names.HANDS_ON}
     | names.OF_GENERATORS
     | {"run", "forward", "module", "model", "net", "network", "ddp_model", "ddp"}

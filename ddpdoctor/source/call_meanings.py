@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.evidence.many_objects import in_large_numbers
+from ddpdoctor.source import framework_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named, is_trainer
 from ddpdoctor.source.dotted_names import dotted, is_gradient
@@ -120,9 +121,9 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             method = values.index.target(at.scope, name) if name != "self" else _forward(values, at.scope)
             if method is not None:
                 return Meaning(name, method)
-            if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
+            if name.partition(".")[2] in framework_names.OF_LIGHTNING and _is_lightning(values, at.scope):
                 return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
-        elif name in names.OF_LIGHTNING_HOOKS and _is_hook_of_lightning(name, at.scope):
+        elif name in framework_names.OF_LIGHTNING_HOOKS and _is_hook_of_lightning(name, at.scope):
             return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
         else:
             meant = values.project.resolve(at.scope, name)
@@ -191,7 +192,8 @@ def _forward(values: Values, scope: Scope) -> Scope | None:
 def _is_hook_of_lightning(name: str, scope: Scope) -> bool:
     """Whether the object of a name is Lightning's: `trainer` of a hook or beside `pl_module`, or one that has a strategy."""
     return {"trainer", "pl_module"} <= {*scope.parameters} or (
-        "trainer" in scope.parameters and (name == "trainer.strategy.barrier" or scope.name in names.HOOKS_OF_LIGHTNING)
+        "trainer" in scope.parameters
+        and (name == "trainer.strategy.barrier" or scope.name in framework_names.HOOKS_OF_LIGHTNING)
     )
 
 
@@ -221,11 +223,11 @@ def _known(full: str) -> str:
         return "collective"
     if full.startswith(names.DIST_OF_OTHERS) and last in names.COLLECTIVES:
         return "collective"
-    if last in names.WATCHES_A_METRIC and full.startswith(names.LIGHTNING):
+    if last in framework_names.WATCHES_A_METRIC and full.startswith(framework_names.LIGHTNING):
         return "watches"
     if last == "Fabric":
         return names.ENDS[last]
-    if last in names.ENDS and not full.startswith(("transformers.", "self.", *names.LIGHTNING)):
+    if last in names.ENDS and not full.startswith(("transformers.", "self.", *framework_names.LIGHTNING)):
         return names.ENDS[last]
     if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
         return "dataset"
@@ -309,11 +311,13 @@ def _of_known_object(values: Values, receiver: Origins, name: str, node: ast.Cal
             method = values.project.method(cls, name) if cls is not None else None
             if method is not None:
                 return Meaning(name, method, "")
-            if cls is not None and name in names.RUNS_OF_TRAINERS["hf-trainer"] and is_trainer(values, cls):
+            if cls is not None and name in framework_names.RUNS_OF_TRAINERS["hf-trainer"] and is_trainer(values, cls):
                 return Meaning(f".{name}", None, "collective-run")
     kinds = {origin.kind for origin in receiver}
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
-    if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
+    if ("accelerator" in notes and name in framework_names.OF_ACCELERATE) or (
+        "fabric" in notes and name in framework_names.OF_FABRIC
+    ):
         return Meaning(f".{name}", None, "collective")
     if "generator" in notes and name in names.OF_GENERATORS:
         return Meaning(f".{name}", None, "split")
@@ -321,11 +325,11 @@ def _of_known_object(values: Values, receiver: Origins, name: str, node: ast.Cal
         return Meaning(f".{name}", None, "collective")
     if "engine" in notes and name == "run":
         return Meaning(f".{name}", None, "run-engine")
-    if "lightning-trainer" in notes and name in names.OF_LIGHTNING_TRAINER:
+    if "lightning-trainer" in notes and name in framework_names.OF_LIGHTNING_TRAINER:
         return Meaning(f".{name}", None, "collective")
-    if notes and any(name in names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
+    if notes and any(name in framework_names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
         return Meaning(f".{name}", None, "collective-run")
-    if "deepspeed" in notes and name in names.OF_DEEPSPEED:
+    if "deepspeed" in notes and name in framework_names.OF_DEEPSPEED:
         return Meaning(f".{name}", None, "collective")
     if Kind.WRAPPED in kinds and name in {"forward", "module"}:
         return Meaning(f".{name}", None, "forward")

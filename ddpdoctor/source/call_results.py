@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import rank_names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
 from ddpdoctor.source.data_sets import divided, is_streamed, subset
 from ddpdoctor.source.decided_branches import alive
@@ -19,8 +19,8 @@ from ddpdoctor.source.origins import At, Origins, environment, joined
 from ddpdoctor.source.package_calls import carried, of_package
 from ddpdoctor.source.passed_through import given_back
 from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.shared_values import makes_collective, makes_equal
 from ddpdoctor.source.single_objects import SingleObject
-from ddpdoctor.source.washing import makes_collective
 from ddpdoctor.source.written_calls import of_lambda, with_literals
 from ddpdoctor.source.written_dicts import is_environment
 
@@ -68,18 +68,18 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     if (of_this := of_lambda(values, node, at)) is not None:
         return of_this
     full = canonical(what.name)
-    if full in names.CALLED:
+    if full in rank_names.CALLED:
         note = (
             "uncertain"
             if last == "get_rank" and (node.args or any(one.arg == "group" for one in node.keywords))
             else ""
         )
-        kind = Kind.RANK if note else names.CALLED[full]
-        return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note or names.OWN.get(full, "")),)
+        kind = Kind.RANK if note else rank_names.CALLED[full]
+        return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note or rank_names.OWN.get(full, "")),)
     if last in _SIZES and isinstance(node.func, ast.Attribute):
         return of_length(values.of(node.func.value, at))
-    if full in names.DRAWS or what.name in names.OWN:
-        note = names.OWN.get(what.name, "draw")
+    if full in rank_names.DRAWS or what.name in rank_names.OWN:
+        note = rank_names.OWN.get(what.name, "draw")
         return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note=note),)
     if full in {"os.getenv", "os.environ.get", "environ.get", "getenv", "os.environ.setdefault"} or (
         last in {"get", "pop"} and isinstance(node.func, ast.Attribute) and is_environment(values, node.func.value, at)
@@ -92,7 +92,7 @@ def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin
     variable = known_literal(values, node.args[0], at) if node.args else None
     if variable is not None and isinstance(variable.value, str):
         yield from environment(variable.value)
-        if variable.value not in names.ENVIRONMENT:
+        if variable.value not in rank_names.ENVIRONMENT:
             yield Origin(kind=Kind.UNKNOWN, text=f"${variable.value}")
     for default in node.args[1:2]:
         yield from values.of(default, at)
@@ -124,7 +124,7 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
     last = target.name
-    if names.washes(last) and makes_collective(
+    if makes_equal(last) and makes_collective(
         target
     ):  # with one process it gives back what it got: that is shared, too
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
@@ -133,7 +133,7 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         return found
     if target.generator:
         return _of_its_part(values, target)
-    if names.washes(last) or makes_collective(target):
+    if makes_equal(last) or makes_collective(target):
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     if target.returns:
         return carried(values, node, at, keep=frozenset({Kind.LOCAL}), only=given_back(values, node, target))
@@ -286,7 +286,7 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
     if what.does == "split" and (parts := divided(values, node, at)):
         return parts
     if what.target is None:
-        pair = names.RANK_AND_SIZE.get(what.name.rpartition(".")[2], ())
+        pair = rank_names.RANK_AND_SIZE.get(what.name.rpartition(".")[2], ())
         text = f"{dotted(node.func)}()"
         return (Origin(kind=pair[first], text=text),) if 0 <= first < len(pair) and len(index) == 1 else None
     if what.target.is_class:

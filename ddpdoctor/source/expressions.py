@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import rank_names
 from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
@@ -106,8 +106,8 @@ def _of_module(values: Values, key: str, item: str, at: At) -> Origins:
 
 def _named(values: Values, name: str, at: At) -> Origins:
     found = values.name(name, at)
-    if not found and name in names.RANK_NAMES and not _defined_here(at.scope, name):
-        return (Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)),)
+    if not found and name in rank_names.RANK_NAMES and not _defined_here(at.scope, name):
+        return (Origin(kind=rank_names.RANK_NAMES[name], text=name, note=note_of(name)),)
     return found
 
 
@@ -136,8 +136,8 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         written = items_of(values, node.value, at) if held_in else None
         if written is not None and word in written:
             return values.of(*written[word])
-        if key.rpartition(".")[2] in ARGUMENT_OBJECTS and word in names.RANK_NAMES:
-            return (Origin(kind=names.RANK_NAMES[word], text=item, note=note_of(word)),)
+        if key.rpartition(".")[2] in ARGUMENT_OBJECTS and word in rank_names.RANK_NAMES:
+            return (Origin(kind=rank_names.RANK_NAMES[word], text=item, note=note_of(word)),)
     elif isinstance(word, int) and (part := place_of(values, node.value, word, at)) is not None:
         return values.of(*part)
     elif (

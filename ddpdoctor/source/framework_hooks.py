@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
 from ddpdoctor.evidence.training_code import Guard
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import framework_names
 from ddpdoctor.source.attribute_access import is_trainer
 from ddpdoctor.source.guards import Guards
 from ddpdoctor.source.scopes import RawCall, Scope
@@ -31,8 +31,8 @@ class FrameworkHooks:
     def is_hook(self, scope: Scope) -> bool:
         """Whether a framework calls a method on every rank: of a hook or a callback of a class of its own."""
         cls = scope.parent
-        named = scope.name.startswith(names.HOOK_METHODS)
-        return named and cls is not None and cls.is_class and self._package(cls, names.HOOK_CLASSES) != ""
+        named = scope.name.startswith(framework_names.HOOK_METHODS)
+        return named and cls is not None and cls.is_class and self._package(cls, framework_names.HOOK_CLASSES) != ""
 
     def framework(self, scope: Scope) -> str:
         """The framework that calls a method in every process; empty where an object of the class may be one rank's."""
@@ -40,16 +40,16 @@ class FrameworkHooks:
         if cls is None or not cls.is_class:
             return ""
         package = ""
-        if scope.name in names.HOOKS_OF_LIGHTNING:
+        if scope.name in framework_names.HOOKS_OF_LIGHTNING:
             package = self._package(cls, ("LightningModule", "Callback"))
-        elif scope.name in names.HOOKS_OF_TRANSFORMERS:
+        elif scope.name in framework_names.HOOKS_OF_TRANSFORMERS:
             package = self._package(cls, ("TrainerCallback",))
-        return names.FRAMEWORKS.get(package, "") if package and self._made_by_all(cls) else ""
+        return framework_names.FRAMEWORKS.get(package, "") if package and self._made_by_all(cls) else ""
 
     def gives_a_loss(self, scope: Scope) -> bool:
         """Whether a framework makes the backward of what a method returns: of `training_step`, of a Trainer's `compute_loss`."""
         cls = scope.parent
-        if cls is None or not cls.is_class or scope.name not in names.STEPS_OF_TRAINERS:
+        if cls is None or not cls.is_class or scope.name not in framework_names.STEPS_OF_TRAINERS:
             return False
         lightning = scope.name == "training_step" and self.values.project.is_a(cls, "LightningModule")
         return lightning or (scope.name == "compute_loss" and is_trainer(self.values, cls))
@@ -61,7 +61,7 @@ class FrameworkHooks:
                 found = self._package(base, classes, hops - 1) if hops else ""
             else:
                 first = base.partition(".")[0]
-                found = first if first in names.HOOK_PACKAGES and base.rpartition(".")[2] in classes else ""
+                found = first if first in framework_names.HOOK_PACKAGES and base.rpartition(".")[2] in classes else ""
             if found:
                 return found
         return ""

@@ -11,7 +11,7 @@ from operator import itemgetter
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Guard
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import rank_names
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.decided_branches import is_dead, is_taken
@@ -117,7 +117,8 @@ class Guards:
         ranked = value.may(*RANK_KINDS)
         unsure = ranked is not None and ranked.note == "uncertain"
         state = (ranked is None or unsure) and (
-            any(word in name.lower() for name in words for word in names.STATE_WORDS) or self._counts_ranks(test, at)
+            any(word in name.lower() for name in words for word in rank_names.STATE_WORDS)
+            or self._counts_ranks(test, at)
         )
         file, line = line_of(self.values, scope, getattr(block.node, "lineno", test.lineno))
         form = "after" if after else block.form
@@ -165,7 +166,7 @@ class Guards:
             if inner is None and isinstance(meant, Scope) and isinstance(decorator, ast.Call):
                 given = (self._guarded_by(made) for made in meant.functions.values())  # `@main_only(wait=True)`
                 inner = next((guard for guard in given if guard is not None), None)
-            if inner is not None or name.rpartition(".")[2] in names.RANK_DECORATORS:
+            if inner is not None or name.rpartition(".")[2] in rank_names.RANK_DECORATORS:
                 file, line = line_of(self.values, scope, decorator.lineno)
                 origin = Origin(kind=Kind.RANK, text=f"@{name}", note="first")
                 yield Guard(

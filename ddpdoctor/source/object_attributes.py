@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import rank_names
 from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
@@ -72,7 +72,7 @@ def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Ori
         if isinstance(base, Scope) and base is not cls:
             found += attribute_of(values, base, name, hops - 1)
     if all(origin.kind is Kind.CONSTANT for origin in found) and _is_filled_in(cls, name, found):
-        found.append(Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)))
+        found.append(Origin(kind=rank_names.RANK_NAMES[name], text=name, note=note_of(name)))
     return found
 
 
@@ -213,10 +213,10 @@ def _option(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]
         file, line = values.project.sources[scope.file].place(call.node.lineno)
         default = next((one.value for one in call.node.keywords if one.arg == "default"), None)
         link = (Link(text=f"option {word}", file=file, line=line),)
-        if name in names.RANK_NAMES:
-            yield Origin(kind=names.RANK_NAMES[name], text=word, note="argument", why=link)
+        if name in rank_names.RANK_NAMES:
+            yield Origin(kind=rank_names.RANK_NAMES[name], text=word, note="argument", why=link)
         left = values.of(default, At(scope, call.order, call.block))
-        if name not in names.RANK_NAMES and left and all(one.kind is Kind.CONSTANT for one in left):
+        if name not in rank_names.RANK_NAMES and left and all(one.kind is Kind.CONSTANT for one in left):
             yield Origin(kind=Kind.UNKNOWN, text=word, note="argument", why=link)
         yield from left
 
@@ -226,7 +226,7 @@ def _is_filled_in(cls: Scope, name: str, known: Iterable[Origin]) -> bool:
 
     A plain `rank` may be that of a matrix: it is the process's beside a world size or a local rank, if it begins as theirs.
     """
-    if name not in names.RANK_NAMES or name not in cls.fields or "__init__" in cls.functions:
+    if name not in rank_names.RANK_NAMES or name not in cls.fields or "__init__" in cls.functions:
         return False
     beside = {"world_size", "local_rank"} & {*cls.fields, *cls.definitions}
     return name != "rank" or (bool(beside) and all(one.text in _NO_RANK_YET for one in known))

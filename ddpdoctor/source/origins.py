@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.evidence.many_objects import in_large_numbers
+from ddpdoctor.source import rank_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.scopes import Block, Scope
@@ -101,5 +102,5 @@ def note_of(name: str) -> str:
 
 def environment(name: str) -> Origins:
     """What an environment variable of a launcher holds."""
-    kind = names.ENVIRONMENT.get(name)
+    kind = rank_names.ENVIRONMENT.get(name)
     return (Origin(kind=kind, text=name),) if kind is not None else ()

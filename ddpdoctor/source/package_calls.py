@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import rank_names
 from ddpdoctor.source.call_meanings import Meaning
 from ddpdoctor.source.data_sets import concatenated, transformed
 from ddpdoctor.source.dotted_names import dotted
@@ -19,6 +19,7 @@ from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import TAINTS, At, Origins, joined, note_of
 from ddpdoctor.source.parameters import given_at, position_of, ways_into
 from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.shared_values import makes_equal
 from ddpdoctor.source.written_calls import called, partial_of
 from ddpdoctor.source.written_dicts import items_of, only_value
 
@@ -62,7 +63,7 @@ def of_package(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterabl
     for known in (_of_lists, _of_loops, _of_new_tensors, _of_builtins):
         if (found := known(values, node, what, last, at)) is not None:
             return found
-    if names.washes(last) and what.name not in {"torch.gather", ".gather"}:
+    if makes_equal(last) and what.name not in {"torch.gather", ".gather"}:
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
     if what.name.startswith(".") and isinstance(node.func, ast.Attribute):
         return _of_method(values, node, last, at)
@@ -76,8 +77,8 @@ def of_package(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterabl
 
 def _of_ranks(values: Values, node: ast.Call, last: str, at: At) -> Iterable[Origin] | None:
     """Calls that give the rank, by their names, and questions that may ask for it."""
-    if last in names.RANK_CALLS and not node.args:
-        return (Origin(kind=names.RANK_CALLS[last], text=f"{dotted(node.func) or last}()", note=note_of(last)),)
+    if last in rank_names.RANK_CALLS and not node.args:
+        return (Origin(kind=rank_names.RANK_CALLS[last], text=f"{dotted(node.func) or last}()", note=note_of(last)),)
     if last == "isinstance":  # other ranks may have a dummy in its place
         held = (one for one in _through(values, node, at) if one.kind is Kind.SOME_RANKS)
         return [replace(one, kind=Kind.RANK, note="uncertain") for one in held]
@@ -198,7 +199,9 @@ def _length_of_its_part(values: Values, node: ast.Call, at: At) -> Iterator[Orig
 def _names_the_rank(values: Values, node: ast.Call, at: At) -> bool:
     """Whether `getattr(args, "should_save", True)` asks for an attribute that holds the rank, or a test of it."""
     key = known_literal(values, node.args[1], at) if len(node.args) > 1 else None
-    return key is not None and isinstance(key.value, str) and key.value in {*names.RANK_NAMES, *names.OF_WRITERS}
+    return (
+        key is not None and isinstance(key.value, str) and key.value in {*rank_names.RANK_NAMES, *rank_names.OF_WRITERS}
+    )
 
 
 def _converts(values: Values, name: str, scope: Scope) -> bool:

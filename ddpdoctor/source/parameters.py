@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Link, Origin
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import framework_names, rank_names
 from ddpdoctor.source.attribute_access import is_trainer
 from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.dotted_names import dotted
@@ -38,8 +38,8 @@ def _parameter(values: Values, scope: Scope, name: str) -> Origins:
     found = tuple(_from_sites(values, scope, name))
     if not found and _is_model_of_trainer(values, scope, name):
         return (Origin(kind=Kind.WRAPPED, text=name, note=OF_TRAINER),)
-    if not found and name in names.RANK_NAMES:
-        return (Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)),)
+    if not found and name in rank_names.RANK_NAMES:
+        return (Origin(kind=rank_names.RANK_NAMES[name], text=name, note=note_of(name)),)
     if any(one.kind in _SIZES for one in found) or not _is_size_of_the_job(scope, name):
         return found
     return (*found, Origin(kind=Kind.WORLD_SIZE, text=name))
@@ -48,7 +48,7 @@ def _parameter(values: Values, scope: Scope, name: str) -> Origins:
 def _is_model_of_trainer(values: Values, scope: Scope, name: str) -> bool:
     """Whether a parameter is the model that the Trainer of transformers gives to a method of a class below it: the wrapper."""
     cls = scope.of_class
-    takes = scope.name in names.STEPS_OF_TRAINERS and scope.parameters[1:2] == (name,)
+    takes = scope.name in framework_names.STEPS_OF_TRAINERS and scope.parameters[1:2] == (name,)
     return takes and cls is not None and is_trainer(values, cls)
 
 
@@ -79,8 +79,8 @@ def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
         return (_spawned(values, name, site),)
     found = given_to(values, site, name, position)
     if found is None and _may_pass(values, site, position):
-        kind = names.RANK_NAMES.get(name, Kind.UNKNOWN)
-        return (Origin(kind=kind, text=name, note=note_of(name) if name in names.RANK_NAMES else ""),)
+        kind = rank_names.RANK_NAMES.get(name, Kind.UNKNOWN)
+        return (Origin(kind=kind, text=name, note=note_of(name) if name in rank_names.RANK_NAMES else ""),)
     if found is None:
         default = scope.defaults.get(name)
         if default is not None and scope.parent is not None:

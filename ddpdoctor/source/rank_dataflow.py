@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from ddpdoctor.evidence.code_values import RANK_KINDS
-from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS
+from ddpdoctor.source.rank_names import ENVIRONMENT, RANK_CALLS
 
 _VARIABLES = frozenset(name for name, kind in ENVIRONMENT.items() if kind in RANK_KINDS)
 _OF_FRAMEWORKS = frozenset({"process_index", "local_process_index", "global_rank", "world_rank"})

@@ -19,6 +19,7 @@ from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.dotted_names import makes_an_object
 from ddpdoctor.source.folders import folders_below, identity
+from ddpdoctor.source.framework_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.guards import value_of
 from ddpdoctor.source.index import Index
@@ -29,12 +30,11 @@ from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, Scope
+from ddpdoctor.source.shared_values import SharedValues
 from ddpdoctor.source.statement_lines import comments_of_python
-from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import DEEPEST, FRAMES, Values
 from ddpdoctor.source.walk import walk
-from ddpdoctor.source.washing import Washing
 from ddpdoctor.source.wrapped_models import makers_of_data, makers_of_models
 
 Judge: TypeAlias = Callable[[TrainingCode], "tuple[Outcome, ...]"]
@@ -205,10 +205,10 @@ def _facts(project: Project) -> TrainingCode:
     index.link()
     programs = distributed_programs(project)
     wanted = {file for program in programs for file in program.files}
-    washing = Washing(index)
+    shared_values = SharedValues(index)
     for file in sorted(wanted):
         for scope in reachable[file].scopes:
-            washing.enter(scope)
+            shared_values.enter(scope)
     values = Values(project, index)
     _remember(values, (reachable[file] for file in sorted(wanted)))
     values.near = files_together(programs)

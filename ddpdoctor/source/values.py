@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.source import rank_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning
@@ -411,8 +412,8 @@ class Values:
         found += tuple(
             by_branches(self, [Alternative(value, block, function) for value, _, block in alive(self, function)])
         )
-        if not found and function.name in names.RANK_CALLS:
-            kind = names.RANK_CALLS[function.name]
+        if not found and function.name in rank_names.RANK_CALLS:
+            kind = rank_names.RANK_CALLS[function.name]
             return (Origin(kind=kind, text=f"{function.name}()", note=note_of(function.name)),)
         return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Context
-from ddpdoctor.source import torch_names as names
+from ddpdoctor.source import rank_names
 from ddpdoctor.source.call_meanings import meaning
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.guards import line_of, value_of
@@ -113,7 +113,7 @@ def _is_state(test: ast.expr) -> bool:
         return _is_state(test.operand)
     asked = test.func if isinstance(test, ast.Call) else test
     name = dotted(asked).rpartition(".")[2].lower()
-    return bool(name) and any(word in name for word in names.STATE_WORDS)
+    return bool(name) and any(word in name for word in rank_names.STATE_WORDS)
 
 
 def _is_setting(test: ast.expr, scope: Scope) -> bool:

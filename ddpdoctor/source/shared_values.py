@@ -5,17 +5,29 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from ddpdoctor.source import framework_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
 
+_EQUALIZES = (
+    "all_reduce", "reduce_", "_reduce", "reduced", "all_gather", "gather", "broadcast", "synchronize", "sync_", "_sync",
+    "allreduce", "aggregate", "average_across", "across", "global_mean", "dist_mean", "dist_avg", "collect", "allgather",
+    "mean_reduce", "psum", "compute",
+)  # fmt: skip
+"""Parts of names of functions that make a value equal on all ranks."""
+_EQUALIZES_NOT = (
+    "clip", "zero", "index", "scatter", "no_sync", "backward_sync", "batchnorm", "batch_norm", "async", "barrier", "uncollected",
+)  # fmt: skip
+"""Parts of names that look like those and are something else."""
 _PASS_ON = frozenset({"enumerate", "zip", "sorted", "list", "tuple", "reversed"})
 
 
 @dataclass(eq=False)
-class Washing:
+class SharedValues:
     """Finds such calls, and enters them among the definitions of what they change."""
 
     index: Index
@@ -25,7 +37,7 @@ class Washing:
     def enter(self, scope: Scope) -> None:
         """Add a definition for every name of `scope` that a call makes equal."""
         changed = set()
-        for call, key in self.washed(scope):
+        for call, key in self.made_equal(scope):
             first = call.node.args[0] if call.node.args else call.node.func
             own = isinstance(call.node.func, ast.Attribute) and dotted(call.node.func.value) == key
             definition = Definition(
@@ -36,7 +48,7 @@ class Washing:
         for key in changed:
             scope.definitions[key].sort(key=lambda definition: definition.order)
 
-    def washed(self, scope: Scope) -> list[tuple[RawCall, str]]:
+    def made_equal(self, scope: Scope) -> list[tuple[RawCall, str]]:
         """Each call with a name that it makes equal on all ranks; functions that it calls are read first, without recursion."""
         pending = [self._opened(scope)] if id(scope) not in self._known else []
         while pending:
@@ -63,7 +75,7 @@ class Washing:
         owner = call.name[: -len(last) - 1]
         if target is not None:
             return self._through(node, target, owner)
-        sharing = names.washes(last) or (last in names.COLLECTIVES and "barrier" not in last)
+        sharing = makes_equal(last) or (last in names.COLLECTIVES and "barrier" not in last)
         owners = self.index.owners.get(last, ()) if owner and not sharing else ()
         method = owners[0].functions[last] if len(owners) == 1 else None
         if (
@@ -81,23 +93,25 @@ class Washing:
             for keyword in node.keywords
             if keyword.arg in {"tensor", "tensor_list", "object_list"}
         ]
-        of_arguments = bool(node.args) and last in names.COLLECTIVES | names.OF_ACCELERATE | names.OF_FABRIC
+        of_arguments = (
+            bool(node.args) and last in names.COLLECTIVES | framework_names.OF_ACCELERATE | framework_names.OF_FABRIC
+        )
         if owner and not of_arguments and owner.partition(".")[0] not in self._modules(scope):
             found.append(owner)
         return [key for key in found if key]
 
     def _through(self, node: ast.Call, target: Scope, owner: str) -> list[str]:
-        washed: dict[str, set[str]] = {}
-        for _, key in self.washed(target):
+        equal: dict[str, set[str]] = {}
+        for _, key in self.made_equal(target):
             name, dot, rest = key.partition(".")
-            washed.setdefault(name, {""}).add(f"{dot}{rest}")
+            equal.setdefault(name, {""}).add(f"{dot}{rest}")
         method = target.parent is not None and target.parent.is_class
         names_of = target.parameters[1:] if method else target.parameters
         given = [(dotted(argument), name) for argument, name in zip(node.args, names_of, strict=False)]
         given += [(dotted(keyword.value), keyword.arg) for keyword in node.keywords if keyword.arg is not None]
         if method and owner != "self":
             given.append((owner, "self"))
-        return [f"{key}{rest}" for key, name in given if key for rest in sorted(washed.get(name, ()))]
+        return [f"{key}{rest}" for key, name in given if key for rest in sorted(equal.get(name, ()))]
 
     def _modules(self, scope: Scope) -> set[str]:
         at: Scope | None = scope
@@ -159,3 +173,10 @@ def _together(lists: list[ast.expr]) -> ast.expr:
 def makes_collective(function: Scope) -> bool:
     """Whether a function makes a collective itself, whose result it may give back or keep."""
     return any(call.last in names.COLLECTIVES and "barrier" not in call.last for call in function.calls)
+
+
+@lru_cache(names.MOST_NAMES)
+def makes_equal(last: str) -> bool:
+    """Whether the last part of a name says that the function makes a value equal on all ranks."""
+    lower = last.lower()
+    return any(word in lower for word in _EQUALIZES) and not any(word in lower for word in _EQUALIZES_NOT)
