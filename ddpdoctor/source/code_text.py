@@ -1,4 +1,4 @@
-"""An expression as it is written, on one line and shortened."""
+"""The text of an expression, on one line and shortened."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 MOST_TEXT = 70
+MAX_TEST = 80  # characters of a condition that are worth showing
 
 
 def segment(lines: Sequence[str], node: ast.AST | None) -> str:
@@ -22,3 +23,9 @@ def segment(lines: Sequence[str], node: ast.AST | None) -> str:
         found = " ".join([first[start:], *(part.strip() for part in tail)])
     found = " ".join(found.split())
     return found if len(found) <= MOST_TEXT else f"{found[: MOST_TEXT - 3]}..."
+
+
+def short(node: ast.expr) -> str:
+    """The text of an expression as Python would write it, at most 80 characters."""
+    text = ast.unparse(node)
+    return text if len(text) <= MAX_TEST else f"{text[: MAX_TEST - 3]}..."
