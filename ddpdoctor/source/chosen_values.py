@@ -194,3 +194,12 @@ def _test(values: Values, block: Block, scope: Scope) -> Iterator[Origin]:
             continue
         note = origin.note if origin.note in FLIPPED else ""
         yield replace(origin, kind=Kind.RANK, note=FLIPPED.get(note, "") if block.form == "else" else note)
+
+
+def chosen(values: Values, definitions: Sequence[tuple[Scope, Definition]]) -> Iterable[Origin]:
+    """The test of the rank that decides which constant of several assignments a name holds."""
+    given = [
+        Alternative(one.value, one.block, scope) for scope, one in definitions if one.form == "assign" and not one.index
+    ]
+    counted = counted_by_some(values, definitions) if len(definitions) > 1 else ()
+    return (*by_branches(values, given), *flag_of_some(values, given), *counted) if len(given) > 1 else tuple(counted)

@@ -5,31 +5,28 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
-from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.evidence.code_values import Kind, Link, Origin
 from ddpdoctor.source import rank_names
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
+from ddpdoctor.source.assigned_values import given_by
 from ddpdoctor.source.call_meanings import Meaning, meaning
 from ddpdoctor.source.calling_contexts import CallingContext, Contexts
 from ddpdoctor.source.calls_in_programs import MOST_SITES, CallsInPrograms
-from ddpdoctor.source.chosen_values import Alternative, by_branches, counted_by_some, flag_of_some
+from ddpdoctor.source.chosen_values import Alternative, by_branches, chosen
 from ddpdoctor.source.code_text import segment
-from ddpdoctor.source.conditions import held_by, is_none
 from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index, Site
-from ddpdoctor.source.iteration import item_of
-from ddpdoctor.source.lengths import grown
 from ddpdoctor.source.listed_objects import ListedObjects
 from ddpdoctor.source.literals import bindings
 from ddpdoctor.source.origins import (
     MOST_STEPS,
-    QUIET,
     At,
     Origins,
     constant,
@@ -42,15 +39,12 @@ from ddpdoctor.source.origins import (
 from ddpdoctor.source.parameters import parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, only_definition, reaching
-from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
+from ddpdoctor.source.scopes import Definition, RawCall, Scope
 from ddpdoctor.source.shown_parameters import shows_what_it_gets
 from ddpdoctor.source.single_objects import SingleObject, SingleObjects
 from ddpdoctor.source.substitution import Substitutions
-from ddpdoctor.source.unpacking import part_of
 
 DEEPEST = 400  # questions within each other; where some are cut off, which was asked first decides what is known
-_SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
-_KEPT_IN_LISTS = frozenset({Kind.LOCAL, Kind.SHARED, Kind.CPU_TENSOR})
 FRAMES = 40  # of Python's stack for each of them, at most
 T = TypeVar("T")
 
@@ -192,6 +186,10 @@ class Values:
         """What a call is for."""
         return meaning(self, node, at)
 
+    def chosen(self, definitions: Sequence[tuple[Scope, Definition]]) -> Iterable[Origin]:
+        """The test of the rank that decides which constant of several assignments a name holds."""
+        return chosen(self, definitions)
+
     def once(
         self,
         key: tuple[int, str],
@@ -284,103 +282,7 @@ class Values:
         """What one assignment gives a name; the same wherever the name is used."""
         context = None if self.context is None else self.context_in(scope)
         single = None if self.single is None else self.single_in(scope)
-        return self.once((id(definition), "given"), lambda: self._defined(key, definition, scope), context, single)
-
-    def _defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
-        if definition.form == "def":
-            named = scope.functions.get(key)
-            return (self.uncalled(named, key),) if named is not None else ()
-        if definition.form == "sorted":
-            return ()
-        if definition.form == "shared":
-            return (Origin(kind=Kind.SHARED, text=self.text(definition.value, scope)),)
-        at = At(scope, definition.order, definition.block)
-        if definition.value is None:
-            return ()
-        found = self.entered(definition.value, at) if definition.form == "with" else self.of(definition.value, at)
-        if definition.index or definition.form == "for":
-            found = self.element(found, definition, at)
-        if definition.form in {"change", "augment"}:
-            note = {"Div": "divides", "Mult": "multiplies"}.get(definition.operator, "")
-            sized = tuple(replace(one, note=note) for one in found if note and one.kind in _SIZES and not one.note)
-            kept = (one for one in found if one.kind in _KEPT_IN_LISTS or one.note == "drawn")
-            ranks = (one for one in found if one.kind in RANK_KINDS and one.note != "uncertain")
-            added = ranks if definition.form == "augment" else ()
-            found = (*sized, *kept, *(replace(one, kind=Kind.RANK, note="") for one in added))
-            if definition.form == "augment" and isinstance(definition.value, ast.Constant):
-                found += (Origin(kind=Kind.UNKNOWN, text=key),)  # a count
-            if definition.form == "augment" or isinstance(definition.value, ast.Constant):
-                found += self.decided(definition.block, scope)
-            if definition.form == "change":
-                found += tuple(grown(self, definition, scope))
-        elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
-            found += self.decided(definition.block, scope)
-        elif definition.block.form in {"if", "else"} and definition.form == "assign":
-            found += self._had_by_some(key, definition, scope)
-        return self.linked(found, key, definition, scope)
-
-    def chosen(self, definitions: Sequence[tuple[Scope, Definition]]) -> Iterable[Origin]:
-        """The test of the rank that decides which constant of several assignments a name holds."""
-        given = [
-            Alternative(one.value, one.block, scope)
-            for scope, one in definitions
-            if one.form == "assign" and not one.index
-        ]
-        counted = counted_by_some(self, definitions) if len(definitions) > 1 else ()
-        return (*by_branches(self, given), *flag_of_some(self, given), *counted) if len(given) > 1 else tuple(counted)
-
-    def _had_by_some(self, key: str, definition: Definition, scope: Scope) -> Origins:
-        """The test of the rank that decides whether a name holds an object, where it holds None else."""
-        if not any(is_none(other.value) for other in self._all_definitions(key, scope)):
-            return ()
-        block = definition.block
-        test = self.of(block.test, At(scope, block.order, block.parent or block))
-        return tuple(held_by(test, inverted=block.form == "else"))
-
-    def _all_definitions(self, key: str, scope: Scope) -> list[Definition]:
-        owner, _, name = key.rpartition(".")
-        cls = scope.of_class if owner == "self" else None
-        if cls is None:
-            return scope.definitions.get(key, [])
-        return [each for _, each, _ in self.index.attributes.get((id(cls), name), ())]
-
-    def entered(self, node: ast.expr, at: At) -> Origins:
-        """What `with node as name` gives: of a generator of the program what it yields, else the object itself."""
-        target = meaning(self, node, at).target if isinstance(node, ast.Call) else None
-        if not isinstance(target, Scope) or not target.yields or target.is_class:
-            return self.of(node, at)
-        return joined(
-            origin for value, order, block in target.yields for origin in self.of(value, At(target, order + 1, block))
-        )
-
-    def decided(self, block: Block, scope: Scope) -> Origins:
-        """The local values that decide whether a block is run: what is counted there differs between ranks as well."""
-        if block.form not in {"if", "else", "case"} or block.test is None:
-            return ()
-        found = self.of(block.test, At(scope, block.order, block.parent or block))
-        if any(origin.kind is Kind.SHARED for origin in found):
-            return tuple(origin for origin in found if origin.kind is Kind.SHARED)
-        file, line = self.project.sources[scope.file].place(block.test.lineno)
-        link = Link(text=f"if {self.text(block.test, scope)}", file=file, line=line)
-        return tuple(with_link((origin for origin in found if origin.kind is Kind.LOCAL), link))
-
-    def element(self, found: Origins, definition: Definition, at: At) -> Origins:
-        """What one target gets when a value is unpacked or gone over."""
-        node = definition.value
-        assert node is not None
-        if definition.form == "for":
-            return item_of(self, node, definition.index, at)
-        return part_of(self, node, found, definition.index, at)
-
-    def linked(self, found: Origins, key: str, definition: Definition, scope: Scope) -> Origins:
-        """The alternatives with one more step in their chains: this assignment."""
-        if all(origin.kind in QUIET for origin in found):
-            return found
-        file, line = self.project.sources[scope.file].place(definition.line)
-        shown = self.text(definition.value, scope)
-        sign = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}.get(definition.form, "=")
-        link = Link(text=f"{key} {sign} {shown}", file=file, line=line)
-        return tuple(with_link(found, link))
+        return self.once((id(definition), "given"), lambda: given_by(self, key, definition, scope), context, single)
 
     # functions
 
