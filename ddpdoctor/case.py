@@ -72,8 +72,8 @@ def load(path: Path) -> Evidence:
     except JSON_ERRORS as error:
         raise UsageError(f"{file} is not a ddpdoctor case: {error}", hint="save a case with `--case PATH`") from None
     if schema != SCHEMA:
-        said = f'its "schema" is {schema!r}' if schema is not None else 'it has no "schema" key'
-        raise UsageError(f"{file} is not a case that this version reads: {said}, expected {SCHEMA!r}")
+        reason = f'its "schema" is {schema!r}' if schema is not None else 'it has no "schema" key'
+        raise UsageError(f"{file} is not a case that this version reads: {reason}, expected {SCHEMA!r}")
     return _decoded(data, source=str(file))
 
 

@@ -99,7 +99,7 @@ class track:  # noqa: N801 - used like `open` or `suppress`
         raised = "" if kind is None else f"{kind.__name__}: {error}".encode(errors="backslashreplace").decode()
         exchange = _Exchange(f"ddpdoctor/track/{next(_blocks)}", time.monotonic() + self._wait)
         try:
-            exchange.give(_Told(files=files, raised=raised, lost=lost))
+            exchange.give(_FromRank(files=files, raised=raised, lost=lost))
             given = exchange.take() if kind is None else {}
             exchange.leave(wait=kind is None)
         except (dist.DistError, ValueError) as lost:  # ValueError: the block has destroyed the process group
@@ -111,7 +111,7 @@ class track:  # noqa: N801 - used like `open` or `suppress`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _FromRank:
     """What a rank has to say at the end of its block."""
 
     files: dict[str, str]
@@ -122,22 +122,22 @@ class _Told:
     """Why the files cannot be read, as where somebody has removed them; empty where they can."""
 
 
-def _evidence(given: Mapping[int, _Told | PeerError | None]) -> Evidence:
+def _evidence(given: Mapping[int, _FromRank | PeerError | None]) -> Evidence:
     """What the ranks saw, brought together; None stands for a rank that did not come."""
     undecided = []
     with private_directory() as folder:
-        for rank, said in given.items():
-            if said is None:
+        for rank, message in given.items():
+            if message is None:
                 undecided.append(f"rank {rank} did not reach the end of the tracked block")
                 continue
-            if isinstance(said, PeerError):
-                undecided.append(f"what rank {rank} sent cannot be used: {said}")
+            if isinstance(message, PeerError):
+                undecided.append(f"what rank {rank} sent cannot be used: {message}")
                 continue
-            if said.raised:
-                undecided.append(f"rank {rank} left the tracked block with {said.raised}")
-            if said.lost:
-                undecided.append(f"the files of the tracker on rank {rank} cannot be read: {said.lost}")
-            for name, text in said.files.items():
+            if message.raised:
+                undecided.append(f"rank {rank} left the tracked block with {message.raised}")
+            if message.lost:
+                undecided.append(f"the files of the tracker on rank {rank} cannot be read: {message.lost}")
+            for name, text in message.files.items():
                 with suppress(OSError, ValueError):  # no name of a file
                     (folder.path / f"{rank}.{PurePath(name).name}").write_text(text, encoding="utf-8")
         ranks, notes = read_tracks(folder.path), given_up(folder.path)
@@ -154,11 +154,11 @@ class _Exchange:
     name: str
     deadline: float
 
-    def give(self, told: _Told) -> None:
+    def give(self, message: _FromRank) -> None:
         """Leave what this rank has to say for the others."""
-        store.put(_store(), self._of(dist.get_rank()), json.dumps(asdict(told)).encode())
+        store.put(_store(), self._of(dist.get_rank()), json.dumps(asdict(message)).encode())
 
-    def take(self) -> dict[int, _Told | PeerError | None]:
+    def take(self) -> dict[int, _FromRank | PeerError | None]:
         """What every rank had to say, None of one that left nothing in time; the last rank to read it clears it away."""
         return {rank: self._take(rank) for rank in range(dist.get_world_size())}
 
@@ -169,21 +169,21 @@ class _Exchange:
         elif wait:
             store.comes(_store(), f"{self.name}/all left", until=self.deadline)
 
-    def _take(self, rank: int) -> _Told | PeerError | None:
+    def _take(self, rank: int) -> _FromRank | PeerError | None:
         shared, key = _store(), self._of(rank)
         try:
             data = store.get(shared, key, until=self.deadline)
             if data is None:
                 return None
-            told: _Told | PeerError = decoded(data, _Told, most_bytes=store.MOST_BYTES)
+            message: _FromRank | PeerError = decoded(data, _FromRank, most_bytes=store.MOST_BYTES)
         except PeerError as error:
-            told = error
+            message = error
         except ValueError as error:
             return PeerError(str(error))
         if shared.add(f"{key}/read", 1) == dist.get_world_size():
             store.clear(shared, key)
             shared.delete_key(f"{key}/read")
-        return told
+        return message
 
     def _of(self, rank: int) -> str:
         return f"{self.name}/{rank}"

@@ -41,7 +41,7 @@ def check_replicas(model: nn.Module, optimizers: Iterable[Optimizer], step: int,
         report = verify_sync(model, optimizer)
         code = report.exit_code(Severity.FAIL)
         if code != 0:
-            said = f"after step {step}: {text.render(report).strip()}"
+            message = f"after step {step}: {text.render(report).strip()}"
             if code == ReplicasDifferError.exit_code and stop:
-                raise ReplicasDifferError(said)
-            log.error(said)
+                raise ReplicasDifferError(message)
+            log.error(message)

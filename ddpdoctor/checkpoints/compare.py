@@ -149,8 +149,8 @@ def _located(
     if tensors[0].layout is not torch.strided:
         return difference, float("inf")
     spread = spread_of(tensors)
-    said = spread.element.values if spread.element else ("",) * len(tensors)
-    sides = tuple(replace(side, says=says) for side, says in zip(difference.sides, said, strict=True))
+    texts = spread.element.values if spread.element else ("",) * len(tensors)
+    sides = tuple(replace(side, says=says) for side, says in zip(difference.sides, texts, strict=True))
     located = replace(difference, sides=sides, element=spread.element, extent=spread.extent, kind=spread.kind)
     return located, spread.gap
 

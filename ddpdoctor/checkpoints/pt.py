@@ -88,5 +88,5 @@ def _refuse_what_grows(file: str | IO[bytes]) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    said = str(error).partition("WeightsUnpickler error:")[2].strip() or str(error)
-    return next((line for line in said.splitlines() if line.strip()), type(error).__name__)[:200]
+    reason = str(error).partition("WeightsUnpickler error:")[2].strip() or str(error)
+    return next((line for line in reason.splitlines() if line.strip()), type(error).__name__)[:200]

@@ -12,9 +12,9 @@ _RANK = re.compile(r"(?<![a-z])rank[-_.=]?(\d+)", re.IGNORECASE)
 def by_rank(paths: Sequence[Path]) -> tuple[dict[int, Path], str]:
     """The files by rank, and a sentence that says where the ranks come from."""
     numbers = [_number(path) for path in paths]
-    told = [number for number in numbers if number is not None]
-    if len(set(told)) == len(paths):
-        pairs = sorted(zip(told, paths, strict=True))
+    known = [number for number in numbers if number is not None]
+    if len(set(known)) == len(paths):
+        pairs = sorted(zip(known, paths, strict=True))
         return dict(pairs), "rank numbers are taken from the file names"
     listed = ", ".join(f"rank {rank} is {path}" for rank, path in list(enumerate(paths))[:4])
     more = ", ..." if len(paths) > 4 else ""

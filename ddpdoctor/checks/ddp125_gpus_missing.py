@@ -68,12 +68,12 @@ def check(
         torch = torch_of.get(host.host)
         shown = 0 if given.get(host.host) else devices.get(host.host, 0)
         needed = needs.get(host.host, 0) if torch is not None and torch.cuda else 0
-        for said in (
+        for message in (
             *(f"GPU {gpu.index} of {host.host} does not answer: {gpu.unread['handle']}" for gpu in lost),
             *_fewer(f"NVML on {host.host} sees", len(listed), shown, "GPUs that have a device file"),
             *_fewer(f"{host.host} has", usable, needed, "GPUs that its ranks need"),
         ):
-            yield RULE.finding(said, hosts=(host.host,), ranks=host.ranks, usable=usable)
+            yield RULE.finding(message, hosts=(host.host,), ranks=host.ranks, usable=usable)
         if usable and torch is not None and torch.cuda and torch.cuda_devices == 0 and not given.get(host.host):
             yield RULE.finding(
                 f"torch on {host.host} sees none of the {usable} GPUs",

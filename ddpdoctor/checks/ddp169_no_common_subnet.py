@@ -27,8 +27,8 @@ def check(network: PerRank[Network]) -> Iterator[Finding]:
     if not all(hosts.values()):
         raise SkipCheck("a host has no interface that reaches other hosts")
     if not set.intersection(*hosts.values()) and any(len(subnets) > 1 for subnets in hosts.values()):
-        said = tuple(f"{host}: {', '.join(sorted(map(str, subnets)))}" for host, subnets in hosts.items())
-        yield RULE.finding(f"no subnet is common to the {len(hosts)} hosts", hosts=tuple(hosts), details=said)
+        details = tuple(f"{host}: {', '.join(sorted(map(str, subnets)))}" for host, subnets in hosts.items())
+        yield RULE.finding(f"no subnet is common to the {len(hosts)} hosts", hosts=tuple(hosts), details=details)
 
 
 def _subnets(network: Network) -> set[IPv4Network | IPv6Network]:

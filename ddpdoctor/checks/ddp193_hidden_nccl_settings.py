@@ -31,11 +31,11 @@ def check(files: PerRank[NcclConfigFiles], environment: PerRank[Environment]) ->
             seen.setdefault(path, {}).setdefault(tuple(sorted(lines.items())), []).append(each.host)
     for path, by_settings in seen.items():
         if len(by_settings) > 1:
-            said = tuple(f"{', '.join(hosts)}: {_describe(settings)}" for settings, hosts in by_settings.items())
+            details = tuple(f"{', '.join(hosts)}: {_describe(settings)}" for settings, hosts in by_settings.items())
             yield RULE.finding(
                 f"{path} differs between hosts",
                 severity=Severity.WARN,
-                details=said,
+                details=details,
                 remedy="make the file identical on all hosts",
             )
             continue

@@ -59,10 +59,10 @@ def _answers_differ(master: PerRank[Master]) -> Iterator[Finding]:
     for name, by_answer in answers.items():
         groups = sorted(by_answer.items(), key=lambda item: -len(item[1]))
         if len(groups) > 1 and not set.intersection(*(set(addresses) for addresses, _ in groups)):
-            said = "; ".join(f"{', '.join(addresses)} on {group_ranks(ranks)}" for addresses, ranks in groups)
+            addresses_text = "; ".join(f"{', '.join(addresses)} on {group_ranks(ranks)}" for addresses, ranks in groups)
             minority = groups[1:] if len(groups[0][1]) > len(groups[1][1]) else groups
             yield RULE.finding(
-                f"MASTER_ADDR={name} resolves differently: {said}",
+                f"MASTER_ADDR={name} resolves differently: {addresses_text}",
                 ranks=[rank for _, ranks in minority for rank in ranks],
                 remedy="make every node resolve the name to the same address (/etc/hosts or DNS), or set MASTER_ADDR to "
                 "an IP address",

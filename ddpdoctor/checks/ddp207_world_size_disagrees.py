@@ -52,9 +52,9 @@ def _by_calls(joining: Mapping[int, Joining], activities: Activities) -> Iterato
         if known.world_size is not None and known.started is not None and known.world_size != known.started
     }
     if not sizes:
-        told = {rank: known.world_size for rank, known in joining.items() if known.world_size is not None}
+        world_sizes = {rank: known.world_size for rank, known in joining.items() if known.world_size is not None}
         if not any(known.started is not None for known in joining.values()):
-            yield from _by_calls_alone(told, activities)
+            yield from _by_calls_alone(world_sizes, activities)
         return
     size, started = next(iter(sizes.values()))
     culprits = [rank for rank, both in sizes.items() if both == (size, started)]
@@ -86,9 +86,9 @@ def _by_calls_alone(sizes: Mapping[int, int], activities: Activities) -> Iterato
 def _by_sizes(sizes: Mapping[int, int]) -> Iterator[Finding]:
     sides = vote(sizes)
     if len(sides.sides) > 1:
-        said = ", ".join(f"{sizes[side[0]]} on {group_ranks(side)}" for side in sides.sides)
+        sizes_text = ", ".join(f"{sizes[side[0]]} on {group_ranks(side)}" for side in sides.sides)
         yield RULE.finding(
-            f"WORLD_SIZE is {said}{tie_note(tied=sides.tied)}", ranks=sides.minority, sizes=_held(sides, sizes)
+            f"WORLD_SIZE is {sizes_text}{tie_note(tied=sides.tied)}", ranks=sides.minority, sizes=_held(sides, sizes)
         )
 
 

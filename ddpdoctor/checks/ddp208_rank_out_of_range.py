@@ -42,8 +42,8 @@ def check(launch: PerRank[Launch] | None, failures: Failures | None) -> Iterator
     refused = _refused(failures) if failures is not None else {}
     for size, numbers in sorted(refused.items()):
         yield _by_words(size, numbers)
-    told = {rank for numbers in refused.values() for rank in (*numbers, *unique_ranks(_all(numbers)))}
-    yield from _by_variables([entry for entry in launch or () if not {entry.rank, entry.value.rank} & told])
+    reported = {rank for numbers in refused.values() for rank in (*numbers, *unique_ranks(_all(numbers)))}
+    yield from _by_variables([entry for entry in launch or () if not {entry.rank, entry.value.rank} & reported])
 
 
 def _by_variables(launch: Sequence[Entry[Launch]]) -> Iterator[Finding]:

@@ -49,8 +49,8 @@ def _what(network: Network, address: str) -> str:
     if address in network.hostname_addresses:
         return f"{network.hostname} resolves to {address}"
     resolved = " and ".join(network.hostname_addresses)
-    said = f"to {resolved}, which the host does not have" if resolved else "to nothing"
-    return f"{network.hostname} resolves {said}; gloo falls back to {address}"
+    target = f"to {resolved}, which the host does not have" if resolved else "to nothing"
+    return f"{network.hostname} resolves {target}; gloo falls back to {address}"
 
 
 def _outcome(host: str, addresses: Mapping[str, str], *, gpus: bool, launched: bool) -> tuple[Severity, str]:

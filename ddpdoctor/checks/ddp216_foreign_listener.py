@@ -23,11 +23,11 @@ def check(master: PerRank[MasterProbe]) -> Iterator[Finding]:
     for entry in master:
         probe = entry.value
         if probe.outcome in {"foreign", "silent"}:
-            said = f"answered {probe.answer!r}" if probe.answer else probe.detail
-            met.setdefault((probe.addr, probe.port, said), []).append(entry.rank)
-    for (addr, port, said), ranks in met.items():
+            answer = f"answered {probe.answer!r}" if probe.answer else probe.detail
+            met.setdefault((probe.addr, probe.port, answer), []).append(entry.rank)
+    for (addr, port, answer), ranks in met.items():
         yield RULE.finding(
-            f"{addr} port {port} is not a torch store (seen from {group_ranks(ranks)}): the listener {said}",
+            f"{addr} port {port} is not a torch store (seen from {group_ranks(ranks)}): the listener {answer}",
             ranks=ranks,
             addr=addr,
             port=port,

@@ -20,7 +20,9 @@ RULE = Rule(
 
 def check(launch: PerRank[Launch]) -> Iterator[Finding]:
     """One finding for each way in which launchers disagree, with both sides' words and the ranks concerned."""
-    found = grouped((said, entry.value.rank) for entry in launch for said in _disagreements(entry.value))
+    found = grouped(
+        (disagreement, entry.value.rank) for entry in launch for disagreement in _disagreements(entry.value)
+    )
     for (message, remedy), ranks in found.items():
         yield RULE.finding(f"{group_ranks(ranks)}: {message}", ranks=ranks, remedy=remedy)
 

@@ -35,11 +35,11 @@ def check(launch: PerRank[Launch], ranks: RankSet | None) -> Iterator[Finding]:
         held = [entry.rank for entry in entries]
         world = entries[0].value.world_size
         if local > world:
-            said = f"LOCAL_WORLD_SIZE={local} on {host} is more than WORLD_SIZE={world}"
+            message = f"LOCAL_WORLD_SIZE={local} on {host} is more than WORLD_SIZE={world}"
         elif complete and len(held) % local:
-            said = (
+            message = (
                 f"LOCAL_WORLD_SIZE={local} on {host}, which runs {len(held)} of the {world} ranks: {group_ranks(held)}"
             )
         else:
             continue
-        yield RULE.finding(said, ranks=held, hosts=(host,), local_world_size=local, held=len(held))
+        yield RULE.finding(message, ranks=held, hosts=(host,), local_world_size=local, held=len(held))

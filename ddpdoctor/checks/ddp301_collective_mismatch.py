@@ -73,14 +73,14 @@ def _by_stacks(found: StackDesync) -> Finding:
 
 def _by_words(failures: Failures) -> Iterator[Finding]:
     found = failures.of(RULE.code)
-    told = signatures_of(found)
-    if told is not None:
-        tied = tie_note(tied=told.sides.tied)
+    signatures = signatures_of(found)
+    if signatures is not None:
+        tied = tie_note(tied=signatures.sides.tied)
         yield RULE.finding(
-            f"{told.about_to('call {name}')}, and PyTorch refused{tied}",
-            ranks=told.sides.minority,
-            where=told.where,
-            operations={group_ranks([rank]): told.made[rank].op for rank in sorted(told.made)},
+            f"{signatures.about_to('call {name}')}, and PyTorch refused{tied}",
+            ranks=signatures.sides.minority,
+            where=signatures.where,
+            operations={group_ranks([rank]): signatures.made[rank].op for rank in sorted(signatures.made)},
         )
     elif (side := next((side for failure in found if (side := first_side(failure.text))), None)) is not None:
         rank, one = side
@@ -97,10 +97,10 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
     met = watchdogs.operations()
     if met is not None:
         sides = vote({rank: one.name for rank, one in met.items()})
-        told = [f"{group_ranks(ranks)} called {met[ranks[0]].name}" for ranks in reversed(sides.sides)]
+        calls = [f"{group_ranks(ranks)} called {met[ranks[0]].name}" for ranks in reversed(sides.sides)]
         tied = tie_note(tied=sides.tied)
         yield RULE.finding(
-            f"{' where '.join(told)}, as their watchdogs say{tied}",
+            f"{' where '.join(calls)}, as their watchdogs say{tied}",
             ranks=sides.minority,
             operations={group_ranks([rank]): one.op for rank, one in sorted(met.items())},
         )

@@ -85,9 +85,9 @@ def check(
     if timeline is None and given is not None:
         yield from _by_stacks(given)
     if timeline is not None and programs is not None:
-        told = {*desyncs.calls} if desyncs is not None else set()
+        explained = {*desyncs.calls} if desyncs is not None else set()
         unread = tuple(mispaired.where()) if mispaired is not None else ()
-        yield from (replace(one, where=(*one.where, *unread)) for one in _by_recorder(programs, told))
+        yield from (replace(one, where=(*one.where, *unread)) for one in _by_recorder(programs, explained))
     skew = iterations is not None and iterations.out_of_step is not None
     amiss = skew or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
@@ -104,28 +104,28 @@ def _by_stacks(given: PerRank[GivenSize]) -> Iterator[Finding]:
     sides = vote({rank: call.size for rank, call in of_rank.items()})
     if len(sides.sides) < 2:
         return
-    spoken = {rank: of_shape(((call.size,),)) for rank, call in of_rank.items()}
-    (first, *_), *_ = told = sides.sides if sides.tied else sides.sides[::-1]
-    rest = " and ".join(f"{group_ranks(ranks)} {spoken[ranks[0]]}" for ranks in told[1:])
+    shapes = {rank: of_shape(((call.size,),)) for rank, call in of_rank.items()}
+    (first, *_), *_ = groups = sides.sides if sides.tied else sides.sides[::-1]
+    rest = " and ".join(f"{group_ranks(ranks)} {shapes[ranks[0]]}" for ranks in groups[1:])
     order = (*sides.minority, *(rank for rank in sorted(of_rank) if rank not in sides.minority))
     yield RULE.finding(
-        f"{group_ranks(told[0])} gave {of_rank[first].op} a tensor of shape {spoken[first]}, {rest}{tie_note(tied=sides.tied)}",
+        f"{group_ranks(groups[0])} gave {of_rank[first].op} a tensor of shape {shapes[first]}, {rest}{tie_note(tied=sides.tied)}",
         ranks=sides.minority,
         where=[
-            Where.at(of_rank[rank].place, rank=rank, note=f"{of_rank[rank].op} of {spoken[rank]}") for rank in order
+            Where.at(of_rank[rank].place, rank=rank, note=f"{of_rank[rank].op} of {shapes[rank]}") for rank in order
         ],
         details=["inferred from the source and the variables of the ranks"],
-        shapes=measured_by_rank(spoken),
+        shapes=measured_by_rank(shapes),
     )
 
 
 def _refused(failures: Failures) -> Iterator[Finding]:
-    told = signatures_of(failures.of(RULE.code))
-    if told is not None:
+    signatures = signatures_of(failures.of(RULE.code))
+    if signatures is not None:
         yield RULE.finding(
-            f"{told.about_to('give {name} a tensor of shape [{shape}]')}, and PyTorch refused",
-            ranks=told.sides.minority,
-            where=told.where,
+            f"{signatures.about_to('give {name} a tensor of shape [{shape}]')}, and PyTorch refused",
+            ranks=signatures.sides.minority,
+            where=signatures.where,
         )
 
 
@@ -133,10 +133,10 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
     met = watchdogs.sizes()
     if met is not None:
         sides = vote({rank: one.numel for rank, one in met.items()})
-        (first, *_), *_ = told = sides.sides[::-1]
-        rest = " and ".join(f"{group_ranks(ranks)} {met[ranks[0]].numel}" for ranks in told[1:])
+        (first, *_), *_ = groups = sides.sides[::-1]
+        rest = " and ".join(f"{group_ranks(ranks)} {met[ranks[0]].numel}" for ranks in groups[1:])
         yield RULE.finding(
-            f"{group_ranks(told[0])} gave {met[first].name} {met[first].numel} elements, {rest}, as their watchdogs say",
+            f"{group_ranks(groups[0])} gave {met[first].name} {met[first].numel} elements, {rest}, as their watchdogs say",
             ranks=sides.minority,
             elements={str(rank): one.numel for rank, one in sorted(met.items())},
         )
@@ -146,8 +146,8 @@ def _by_words(
     failures: Failures, programs: ProgramComparison | None, errors: list[tuple[int, Handled]], *, watched: bool
 ) -> Iterator[Finding]:
     found = failures.mismatched
-    told = next((sizes for failure in found if (sizes := _SIZES.search(failure.text))), None)
-    if told is None:
+    numbers = next((match for failure in found if (match := _SIZES.search(failure.text))), None)
+    if numbers is None:
         return
     by_threads = programs is not None and _from_two_threads(programs)
     for group in programs.timeline.groups if programs is not None else ():
@@ -171,8 +171,8 @@ def _by_words(
     else:
         remedy = COMPARE_THE_LINES if watched else RUN_IT_AGAIN
     yield RULE.finding(
-        f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
-        "the collectives themselves differ between ranks",
+        f"{who(found)} received {numbers['got']} bytes in a collective where {numbers['wanted']} were expected: shapes, dtypes "
+        "or the collectives themselves differ between ranks",
         ranks=[rank for rank, _ in errors] or elsewhere,
         where=[
             *exception_context.where(errors),
@@ -185,8 +185,8 @@ def _by_words(
         ],
         details=[*exception_context.sentences(errors), *((FROM_TWO_THREADS,) if by_threads else ())],
         remedy=remedy,
-        received_bytes=int(told["got"]),
-        expected_bytes=int(told["wanted"]),
+        received_bytes=int(numbers["got"]),
+        expected_bytes=int(numbers["wanted"]),
     )
 
 
@@ -218,11 +218,11 @@ def _stood(found: Sequence[Failure], programs: ProgramComparison | None) -> dict
     return {**waiting, **aborted} if aborted else {}
 
 
-def _by_recorder(programs: ProgramComparison, told: set[tuple[str, int]]) -> Iterator[Finding]:
+def _by_recorder(programs: ProgramComparison, explained: set[tuple[str, int]]) -> Iterator[Finding]:
     """`told` are the calls (group, number) that are known to be two different ones on two sides, or consequences of others."""
     for group in programs.timeline.groups:
         mismatch = group.mismatches.get(MismatchKind.SHAPE)
-        if mismatch is not None and not any(name == group.name and seq <= mismatch.seq for name, seq in told):
+        if mismatch is not None and not any(name == group.name and seq <= mismatch.seq for name, seq in explained):
             yield _finding(programs, group, mismatch)
 
 
@@ -245,9 +245,9 @@ def _finding(
         (of_shape(shape(mismatch.issued[rank].calls)), rank)
         for rank in (*sides.minority, *(rank for rank in gave if rank not in sides.minority))
     )
-    (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
+    (first, its), *others = by_shape.items()
     name = mismatch.issued[its[0]].name
-    rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
+    rest = " and ".join(f"{group_ranks(ranks)} {text}" for text, ranks in others)
     lines = {issued.place for issued in mismatch.issued.values() if issued.place is not None}
     exchanged = reordered(group, programs.timeline, mismatch.seq, (its[0], others[0][1][0])) if others else 0
     order = f": these ranks made the same {exchanged} calls in different orders" if exchanged else ""

@@ -31,10 +31,10 @@ def check(timeline: Timeline, programs: ProgramComparison, desyncs: Desyncs | No
 
     Calls that are known to be two different ones on two sides are not compared.
     """
-    told = {*desyncs.calls} if desyncs is not None else set()
+    explained = {*desyncs.calls} if desyncs is not None else set()
     for group in timeline.groups:
         mismatch = group.mismatches.get(MismatchKind.DTYPE)
-        if mismatch is None or any(name == group.name and seq <= mismatch.seq for name, seq in told):
+        if mismatch is None or any(name == group.name and seq <= mismatch.seq for name, seq in explained):
             continue
         held = {
             rank: "/".join(dtypes(issued.calls)) for rank, issued in mismatch.issued.items() if dtypes(issued.calls)

@@ -56,12 +56,12 @@ def _by_stacks(given: PerRank[GivenRoot]) -> Iterator[Finding]:
     if len({*roots.values()}) < 2:
         return
     sides = vote(roots)
-    said = " and ".join(
+    passed = " and ".join(
         f"{group_ranks(side)} root {roots[side[0]]}" for side in (sides.sides if sides.tied else sides.sides[::-1])
     )
     order = (*sides.minority, *(rank for rank in sorted(roots) if rank not in sides.minority))
     yield RULE.finding(
-        f"{of_rank[order[0]].op} was called with different roots: {said}{tie_note(tied=sides.tied)}",
+        f"{of_rank[order[0]].op} was called with different roots: {passed}{tie_note(tied=sides.tied)}",
         ranks=sides.minority,
         where=[Where.at(of_rank[rank].place, rank=rank, note=f"root {roots[rank]}") for rank in order],
         argument="root",
@@ -82,10 +82,10 @@ def _compare(argument: Argument, by_rank: ByRank, issued: Mapping[tuple[str, int
     ranks = differing or sides.minority
     order = (*ranks, *(rank for rank in sorted(passed) if rank not in ranks))
     by_value = grouped((passed[rank], rank) for rank in order)
-    said = " and ".join(f"{group_ranks(alike)} {SPOKEN[argument]} {value}" for value, alike in by_value.items())
+    arguments = " and ".join(f"{group_ranks(alike)} {SPOKEN[argument]} {value}" for value, alike in by_value.items())
     call = by_rank[ranks[0]]
     yield RULE.finding(
-        f"{call.op} #{call.seq} was called with different {SPOKEN[argument]}s: {said}",
+        f"{call.op} #{call.seq} was called with different {SPOKEN[argument]}s: {arguments}",
         ranks=ranks,
         where=[
             Where.at(place, rank=rank, note=f"{call.op} #{call.seq}, {SPOKEN[argument]} {passed[rank]}")

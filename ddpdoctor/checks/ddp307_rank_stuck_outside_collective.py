@@ -104,16 +104,16 @@ def _by_recorders(graph: WaitForGraph, *, alone: bool) -> Finding:
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     last = graph.last_calls()
-    told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
+    last_call = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
     young = seconds_so_far(graph) if alone else None
-    so_far = f" for {duration(young)} so far" if young is not None else ""
+    waited = f" for {duration(young)} so far" if young is not None else ""
     few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
     either = (
         f"; the dumps do not tell whether {group_ranks([*waiting])} alone should have called it" if few_wait else ""
     )
     return RULE.finding(
         f"{group_ranks(graph.ranks)} did not come to {' and '.join(operation.name for operation, _ in awaited)}, in which "
-        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{so_far}{told}{either}",
+        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{waited}{last_call}{either}",
         severity=Severity.INFO if young is not None else None,
         ranks=sorted({*graph.ranks, *waiting}) if few_wait else graph.ranks,
         where=[*witnesses(last, graph.ranks), *witnesses(waiting, sorted(waiting))],

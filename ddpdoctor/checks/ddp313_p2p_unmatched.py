@@ -53,8 +53,8 @@ def check(
     if guarded is not None and any(one.transfers for one in guarded.found):
         return
     deviations = [*first_deviations.deviating_calls(graph)] if graph is not None else []
-    told = {desync.culprits for desync in desyncs.found} if desyncs is not None else set()
-    if handshakes.by_programs is not None and handshakes.by_programs.ranks not in told:
+    explained = {desync.culprits for desync in desyncs.found} if desyncs is not None else set()
+    if handshakes.by_programs is not None and handshakes.by_programs.ranks not in explained:
         yield _by_programs(handshakes.by_programs)
     for one in handshakes.misdirected:
         yield _misdirected(one)

@@ -64,11 +64,11 @@ def check(
     ranks, shown_by, remedy = _culprits(operations)
     first = operations[0]
     without_end = timeline.without_end and any(one.group is not None for one in operations)
-    told = [_describe(one, without_end=without_end) for one in operations[:SHOWN_OPERATIONS]]
+    described = [_describe(one, without_end=without_end) for one in operations[:SHOWN_OPERATIONS]]
     if len(operations) > SHOWN_OPERATIONS:
-        told.append(f"it is the same with {len(operations) - SHOWN_OPERATIONS} more")
+        described.append(f"it is the same with {len(operations) - SHOWN_OPERATIONS} more")
     yield RULE.finding(
-        f"{' and '.join(told)}, {'nobody that left a dump' if without_end else 'nobody'} is missing, and "
+        f"{' and '.join(described)}, {'nobody that left a dump' if without_end else 'nobody'} is missing, and "
         f"{'it does' if len(operations) == 1 else 'they do'} not end{shown_by}",
         ranks=ranks,
         where=witnesses(waiting, sorted(waiting)),
@@ -91,10 +91,10 @@ def _culprits(operations: Sequence[Operation]) -> tuple[list[int], str, str | No
     queued = sorted({rank for one in operations for rank in _queued(one)})
     if queued and not any({*queued}.isdisjoint(one.members) for one in operations):
         if len(operations) == 1:
-            told = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not"
+            note = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not"
         else:
-            told = f"; {_devices(queued)} not begun, those of all other ranks have"
-        return queued, told, OF_THE_QUEUED
+            note = f"; {_devices(queued)} not begun, those of all other ranks have"
+        return queued, note, OF_THE_QUEUED
     common = _in_all_transfers(operations)
     if common:
         return common, f"; {group_ranks(common)} {verb(common, 'takes', 'take')} part in each of these", OF_THE_COMMON

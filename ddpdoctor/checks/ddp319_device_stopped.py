@@ -34,15 +34,15 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
         return
     ranks = sorted(one.rank for one in graph.behind)
     calls = {one.rank: one.operation for one in graph.behind}
-    told = [_describe(one) for one in graph.behind[:SHOWN_RANKS]]
+    described = [_describe(one) for one in graph.behind[:SHOWN_RANKS]]
     if len(graph.behind) > SHOWN_RANKS:
-        told.append(f"and so {len(graph.behind) - SHOWN_RANKS} more ranks")
+        described.append(f"and so {len(graph.behind) - SHOWN_RANKS} more ranks")
     device = verb(ranks, "its device", "their devices")
     watchdog = verb(ranks, "its watchdog thread", "their watchdog threads")
     rooted = all(one.operation.op in ROOTED for one in graph.behind)
     other_root = f", or {verb(ranks, 'it', 'they')} gave another root than the other ranks" if rooted else ""
     yield RULE.finding(
-        f"{'; '.join(told)}: {device} stopped, or {watchdog} did{other_root}",
+        f"{'; '.join(described)}: {device} stopped, or {watchdog} did{other_root}",
         ranks=ranks,
         where=witnesses(calls, ranks),
         details=[*graph.details(), *unplaced(calls, ranks)],

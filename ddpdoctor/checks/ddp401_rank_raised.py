@@ -130,8 +130,8 @@ def _asserted(failure: Failure, failures: Failures) -> Iterator[str]:
     """`the kernel said: Loss.cu:250: ... Assertion `t < n_classes` failed.`, which a GPU prints beside the exception."""
     assert failure.error is not None
     if "device-side assert" in failure.error.message:
-        said = (*failure.exit.tail, *(failures.log.said if failures.log is not None else ()))
-        yield from [f"the kernel said: {line.strip()}" for line in said if "Assertion `" in line][:1]
+        output = (*failure.exit.tail, *(failures.log.said if failures.log is not None else ()))
+        yield from [f"the kernel said: {line.strip()}" for line in output if "Assertion `" in line][:1]
 
 
 def _remedy(error: RankError) -> str | None:
@@ -227,9 +227,9 @@ def _without_a_message(found: Sequence[Failure], failures: Failures, code: Sourc
 
 def _refused_options(failures: Failures) -> str | None:
     """What the program itself says of its options, as argparse and click print it before they exit with code 2."""
-    said = (_OPTIONS.match(line) for line in (failures.log.said if failures.log is not None else ()))
+    options = (_OPTIONS.match(line) for line in (failures.log.said if failures.log is not None else ()))
     return next(
-        (found["why"].partition(" (choose from")[0][:MOST_OF_OPTIONS] for found in said if found is not None), None
+        (found["why"].partition(" (choose from")[0][:MOST_OF_OPTIONS] for found in options if found is not None), None
     )
 
 

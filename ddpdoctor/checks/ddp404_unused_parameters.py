@@ -64,11 +64,11 @@ def check(
         return
     by_parameters = grouped((_parameters(failure.text), failure) for failure in found)
     ranks = unique_ranks(found)
-    said = " and ".join(
+    without = " and ".join(
         f"{who(group)}: {_spoken(parameters)} received no gradient" for parameters, group in by_parameters.items()
     )
     yield RULE.finding(
-        f"{said} in the previous step",
+        f"{without} in the previous step",
         ranks=ranks,
         where=[where for failure in found for where in failure.where("begins the next step here")],
         parameters={"+".join(map(str, unique_ranks(group))): [*names] for names, group in by_parameters.items()},
@@ -98,12 +98,12 @@ def _by_gradients(
     if min(forwards.get(one.rank, 0) for one in past) < max(forwards.get(one.rank, 1) for one in waiting):
         return
     by_parameters = grouped((names, rank) for rank, names in lacks.items())
-    said = " and ".join(
+    without = " and ".join(
         f"{group_ranks(ranks)}: {_spoken(names)} received no gradient" for names, ranks in by_parameters.items()
     )
     others = [one.rank for one in waiting]
     yield RULE.finding(
-        f"{said} in the last backward, and {group_ranks(others)} {verb(others, 'waits', 'wait')} in it for "
+        f"{without} in the last backward, and {group_ranks(others)} {verb(others, 'waits', 'wait')} in it for "
         "their reduction",
         ranks=[*lacks],
         where=[
@@ -117,8 +117,8 @@ def _by_gradients(
 
 def _named(failure: Failure) -> Failure:
     """The failure with the rank that DDP's message names, where the log shows none beside it."""
-    told = _WHOSE.search(failure.text) if failure.rank is None else None
-    return replace(failure, rank=int(told[1])) if told is not None else failure
+    match = _WHOSE.search(failure.text) if failure.rank is None else None
+    return replace(failure, rank=int(match[1])) if match is not None else failure
 
 
 def _parameters(words: str) -> tuple[str, ...]:

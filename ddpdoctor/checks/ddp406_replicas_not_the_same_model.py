@@ -90,10 +90,10 @@ def _by_dtype(calls: Iterable[Entry[CollectiveCalls]]) -> Iterator[Finding]:
             sides = vote({rank: tuple(sorted(model.dtypes.items())) for rank, model in of_rank.items()})
         if len(sides.sides) < 2:
             continue
-        told = [f"those of {group_ranks(ranks)} {_dtypes(of_rank[ranks[0]])}" for ranks in sides.sides[:-1]]
+        others = [f"those of {group_ranks(ranks)} {_dtypes(of_rank[ranks[0]])}" for ranks in sides.sides[:-1]]
         few = sides.sides[-1]
         yield RULE.finding(
-            f"the parameters of {group_ranks(few)} are {_dtypes(of_rank[few[0]])}, {' and '.join(told)}"
+            f"the parameters of {group_ranks(few)} are {_dtypes(of_rank[few[0]])}, {' and '.join(others)}"
             f"{tie_note(tied=sides.tied)}",
             ranks=sides.minority,
             where=[
@@ -119,9 +119,9 @@ def _dtypes(model: WrappedModel) -> str:
 
 
 def _counts(failure: Failure) -> Iterator[tuple[int, int]]:
-    for told in _COUNTS.finditer(failure.text):
-        yield int(told["one"]), int(told["has"])
-        yield int(told["other"]), int(told["differs"])
+    for counts in _COUNTS.finditer(failure.text):
+        yield int(counts["one"]), int(counts["has"])
+        yield int(counts["other"]), int(counts["differs"])
 
 
 def _values(failure: Failure, code: SourceCode | None) -> Iterator[Where]:
@@ -135,10 +135,10 @@ def _by_shape(failures: Failures, found: tuple[Failure, ...], where: Sequence[Wh
     differ = unique_ranks(found)
     known = {rank for failure in failures.all for rank in failure.ranks} | {*failures.finished, 0}
     sides = vote({rank: rank in differ for rank in known})
-    told = next((match for failure in found if (match := _SHAPE.search(failure.text))), None)
+    shape = next((match for failure in found if (match := _SHAPE.search(failure.text))), None)
     what = (
-        f"parameter {told['index']} has shape [{told['sizes']}]"
-        if told is not None
+        f"parameter {shape['index']} has shape [{shape['sizes']}]"
+        if shape is not None
         else "a parameter has another shape"
     )
 
@@ -146,5 +146,5 @@ def _by_shape(failures: Failures, found: tuple[Failure, ...], where: Sequence[Wh
         f"{what} on {who(found)}, and another one on rank 0",
         ranks=sides.minority if differ else (),
         where=where,
-        index=int(told["index"]) if told is not None else None,
+        index=int(shape["index"]) if shape is not None else None,
     )

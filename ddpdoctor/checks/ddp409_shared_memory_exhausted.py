@@ -51,10 +51,10 @@ def check(failures: Failures, memory: PerRank[SharedMemory] | None) -> Iterator[
     ranks = unique_ranks(found)
     sizes = {entry.rank: entry.value.size_bytes for entry in memory or ()}
     size = next((sizes[rank] for rank in ranks if rank in sizes), None) or next(iter(sizes.values()), None)
-    told = f", {size / GIB:.2g} GiB" if size is not None else ""
+    size_text = f", {size / GIB:.2g} GiB" if size is not None else ""
     words = found[0].text.partition("\n")[0].strip()
     yield RULE.finding(
-        f"shared memory (/dev/shm{told}) was full on {who(found)}: {words}",
+        f"shared memory (/dev/shm{size_text}) was full on {who(found)}: {words}",
         ranks=ranks,
         where=[where for failure in found for where in failure.where()],
         size_bytes=size,

@@ -35,9 +35,9 @@ def check(failures: Failures, limits: PerRank[Limits] | None) -> Iterator[Findin
     ranks = unique_ranks(found)
     held = {entry.rank: entry.value.open_files for entry in limits or ()}
     limit = next((held[rank] for rank in ranks if held.get(rank) is not None), None)
-    told = f"; its limit is {limit}" if limit is not None else ""
+    limit_text = f"; its limit is {limit}" if limit is not None else ""
     yield RULE.finding(
-        f"{who(found)} had too many open files{told}",
+        f"{who(found)} had too many open files{limit_text}",
         ranks=ranks,
         where=[where for failure in found for where in failure.where()],
         limit=limit,

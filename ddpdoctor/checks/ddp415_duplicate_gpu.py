@@ -54,8 +54,8 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP415")
     sharing: dict[str, set[int]] = {}
     for failure in found:
-        for told in _TOLD.finditer("\n".join((failure.text, *failure.exit.tail))):
-            sharing.setdefault(told["bus"], set()).update((int(told["one"]), int(told["other"])))
+        for match in _TOLD.finditer("\n".join((failure.text, *failure.exit.tail))):
+            sharing.setdefault(match["bus"], set()).update((int(match["one"]), int(match["other"])))
     for bus, ranks in sorted(sharing.items()):
         yield RULE.finding(
             f"{group_ranks([*ranks])} use the same GPU, the one with PCI bus id {bus}", ranks=[*ranks], pci_bus_id=bus

@@ -34,13 +34,13 @@ _COUNTS = re.compile(
 def check(failures: Failures) -> Iterator[Finding]:
     """The peer whose answer cannot be true, and the answer."""
     found = failures.of("DDP416")
-    told = next((match for failure in found if (match := _COUNTS.search(failure.text))), None)
-    if told is not None:
+    counts = next((match for failure in found if (match := _COUNTS.search(failure.text))), None)
+    if counts is not None:
         yield RULE.finding(
-            f"{who(found)} received the impossible parameter count {told['differs']} from rank {told['other']} (its own: "
-            f"{told['has']}): the exchange was corrupted",
-            ranks=(int(told["other"]),),
+            f"{who(found)} received the impossible parameter count {counts['differs']} from rank {counts['other']} (its own: "
+            f"{counts['has']}): the exchange was corrupted",
+            ranks=(int(counts["other"]),),
             where=[where for failure in found for where in failure.where("wraps its model here")],
-            has=int(told["has"]),
-            read=int(told["differs"]),
+            has=int(counts["has"]),
+            read=int(counts["differs"]),
         )

@@ -61,6 +61,6 @@ def _fault(failure: Failure) -> str:
 
 def _asserted(found: tuple[Failure, ...], failures: Failures) -> Iterator[str]:
     """`the kernel's message: Loss.cu:250: ... Assertion `t < n_classes` failed.`, which a GPU prints beside the exception."""
-    said = [line for failure in found for line in failure.exit.tail]
-    said += failures.log.said if failures.log is not None else ()
-    yield from [f"the kernel's message: {line.strip()}" for line in said if "Assertion `" in line][:1]
+    output = [line for failure in found for line in failure.exit.tail]
+    output += failures.log.said if failures.log is not None else ()
+    yield from [f"the kernel's message: {line.strip()}" for line in output if "Assertion `" in line][:1]

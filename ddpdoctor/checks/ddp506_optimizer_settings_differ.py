@@ -98,7 +98,7 @@ def _by_rank(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
         frame = found.lines.get(rank)
         place = _place(frame, code) if code is not None and frame is not None else None
         for value in place.rank_values if place is not None else ():
-            told = (*value.targets, value.text) if value.compares else value.targets
-            if frame is not None and value.line <= frame.line and any(map(name.search, told)):
+            texts = (*value.targets, value.text) if value.compares else value.targets
+            if frame is not None and value.line <= frame.line and any(map(name.search, texts)):
                 at = Frame(file=frame.file, line=value.line, function=frame.function)
                 yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")

@@ -62,11 +62,11 @@ def _structure(checkpoints: Checkpoints, differences: Sequence[StructureDifferen
 
 def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDifference]) -> Finding:
     first = differences[0]
-    said = value_sentence(differences, f"of {checkpoints.compared.get(role, 0)} {CALLED[role]}")
+    message = value_sentence(differences, f"of {checkpoints.compared.get(role, 0)} {CALLED[role]}")
     statistics, vote = role == "buffer", vote_on(first.sides)
     remedy = STATISTICS if statistics else WITHOUT_MAJORITY if vote.tied else None
     return RULE.finding(
-        said, ranks=vote.minority, details=_files(checkpoints, first.sides),
+        message, ranks=vote.minority, details=_files(checkpoints, first.sides),
         severity=Severity.INFO if statistics else None, remedy=remedy, tensor=first.name,
         index=list(first.element.index) if first.element else None, kind=first.kind, extent=first.extent,
         difference=first.element.difference if first.element else None,

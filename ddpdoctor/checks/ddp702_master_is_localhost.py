@@ -38,9 +38,9 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     where=[place(program.path, each.line)],
                     nodes=script.nodes,
                 )
-        for said, line in _itself(script):
+        for message, line in _itself(script):
             yield RULE.finding(
-                f"{said} in a script for {script.nodes} nodes, so every node tries to rendezvous with itself",
+                f"{message} in a script for {script.nodes} nodes, so every node tries to rendezvous with itself",
                 where=[place(script.path, line)],
                 nodes=script.nodes,
             )
@@ -53,9 +53,9 @@ def _in_pods(pods: Pods) -> Iterator[Finding]:
     for container, starts in pods.torchruns if pods.manifest.kind not in {"compose", "MPIJob"} else ():
         several = _copies(pods, container)
         for start in starts if several is not None and several > 1 else ():
-            for said in _named(start):
+            for message in _named(start):
                 yield RULE.finding(
-                    f"{said} in each of {several} {pods.unit}s, so every {pods.unit} tries to rendezvous with itself",
+                    f"{message} in each of {several} {pods.unit}s, so every {pods.unit} tries to rendezvous with itself",
                     where=[place(pods.manifest.path, start.line)],
                     remedy=_REMEDIES.get(pods.manifest.kind, _IN_PODS),
                     nodes=several,

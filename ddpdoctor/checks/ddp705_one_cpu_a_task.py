@@ -28,8 +28,8 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         if not script.torchruns or not script.shared or script.option("cpus-per-gpu"):
             continue
         start = next((each for each in script.torchruns if each.step is not None), script.torchruns[0])
-        if said := _one_cpu(script, start):
-            message, line = said
+        if found := _one_cpu(script, start):
+            message, line = found
             yield RULE.finding(message, where=[place(script.path, line)])
 
 

@@ -29,10 +29,10 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             ranks = start.ranks_per_node
             if ranks is None or not start.always or _on_cpu(start):
                 continue
-            for said, gpus, line in _limits(script, start):
+            for limit_text, gpus, line in _limits(script, start):
                 if ranks > gpus:
                     others = [place(script.path, line)] if line and line != start.line else []
-                    yield _finding(ranks, gpus, said, [place(script.path, start.line), *others])
+                    yield _finding(ranks, gpus, limit_text, [place(script.path, start.line), *others])
                     break
         for tasks in script.rank_tasks:
             asked = script.gpus_per_node(tasks.step)
@@ -56,13 +56,13 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             for start in starts:
                 ranks, limit = pods.ranks(container, start), container.gpus
                 if start.always and ranks is not None and limit and ranks > limit and not _on_cpu(start):
-                    said = _HAVE.get(pods.manifest.kind, "the container has")
-                    yield _finding(ranks, limit, said, [place(pods.manifest.path, start.line)])
+                    limit_text = _HAVE.get(pods.manifest.kind, "the container has")
+                    yield _finding(ranks, limit, limit_text, [place(pods.manifest.path, start.line)])
 
 
-def _finding(ranks: int, gpus: int, said: str, where: list[Where], remedy: str | None = None) -> Finding:
+def _finding(ranks: int, gpus: int, limit_text: str, where: list[Where], remedy: str | None = None) -> Finding:
     return RULE.finding(
-        f"{ranks} ranks per node, and {said} {gpus} {'GPU' if gpus == 1 else 'GPUs'}",
+        f"{ranks} ranks per node, and {limit_text} {gpus} {'GPU' if gpus == 1 else 'GPUs'}",
         where=where,
         remedy=remedy,
         ranks_per_node=ranks,

@@ -32,9 +32,9 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             continue
         gpus, line = asked
         if 0 < ranks < gpus:
-            said = f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
+            started = f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
             yield RULE.finding(
-                f"the job asks for {gpus} GPUs per node, and {start.launcher} starts {said} there",
+                f"the job asks for {gpus} GPUs per node, and {start.launcher} starts {started} there",
                 where=[place(script.path, start.line), *([place(script.path, line)] if line else [])],
                 ranks_per_node=ranks,
                 gpus=gpus,

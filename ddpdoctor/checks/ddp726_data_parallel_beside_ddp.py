@@ -49,8 +49,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             first = (inits or outer)[0]
             made = "wrapped one in DDP" if first.does == "wrap-ddp" else "made a process group"
             who, uses = ("one rank", "it uses") if alone else ("every rank", "each of them uses")
-            told = f"{who} wraps a model in nn.DataParallel though line {first.place.line} {made}: {uses} every GPU"
-            yield _finding(call, first, told)
+            message = f"{who} wraps a model in nn.DataParallel though line {first.place.line} {made}: {uses} every GPU"
+            yield _finding(call, first, message)
 
 
 def _finding(call: Call, first: Call, what: str) -> Finding:

@@ -121,15 +121,15 @@ def _by_wrapper(
     graph: CallGraph, function: Function, backward: Call, forwards: list[tuple[Function, Call]]
 ) -> Iterator[Finding]:
     """One finding for each wrapper; of other functions' forwards only where the backward's own has none."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for owner, forward in sorted(forwards, key=lambda one: one[0].id != function.id):
-        if told and owner.id != function.id:
+        if reported and owner.id != function.id:
             continue
         found = _bypassed(graph, owner, forward)
-        if found is None or found[1].id in told:
+        if found is None or found[1].id in reported:
             continue
         inner, wrap, place = found
-        told.add(wrap.id)
+        reported.add(wrap.id)
         yield _finding(inner, wrap, place, backward)
 
 

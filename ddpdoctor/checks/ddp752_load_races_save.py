@@ -31,15 +31,15 @@ _WAITS = COLLECTIVE | {"forward", "backward"}
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each load of a file that one rank has just saved."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for function in graph.functions.values():
         steps = unfolded(graph, function)
         saves = list(_saves(graph, steps))
         for load in _loads(graph, steps) if saves else ():
             save = next((one for one in saves if _races(graph, steps, one, load)), None)
-            if save is None or load.call.id in told:
+            if save is None or load.call.id in reported:
                 continue
-            told.add(load.call.id)
+            reported.add(load.call.id)
             yield code_finding(
                 RULE,
                 f"all ranks load {load.path[1] or load.call.text}, which one rank saves {guarded(save.guard)} in line "

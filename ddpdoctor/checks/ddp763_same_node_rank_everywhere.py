@@ -24,9 +24,9 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     for script in launch.scripts:
         numbers = {start.options.values.get("node-rank") for start in script.torchruns}
         for start in script.torchruns:
-            if len(numbers) == 1 and (said := _same(script, start)):
+            if len(numbers) == 1 and (message := _same(script, start)):
                 yield RULE.finding(
-                    f"{said} on each of the {script.nodes} nodes that srun starts {start.launcher} on",
+                    f"{message} on each of the {script.nodes} nodes that srun starts {start.launcher} on",
                     where=[place(script.path, start.line)],
                     nodes=script.nodes,
                 )

@@ -28,9 +28,9 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each address that the shell of a task on several nodes makes from its own host."""
     for script in launch.scripts:
         if script.nodes > 1:
-            for said, line in dict.fromkeys(_own_host(script)):
+            for message, line in dict.fromkeys(_own_host(script)):
                 yield RULE.finding(
-                    f"{said} is filled in by each task: every one of the {script.nodes} nodes takes itself",
+                    f"{message} is filled in by each task: every one of the {script.nodes} nodes takes itself",
                     where=[place(script.path, line)],
                     nodes=script.nodes,
                 )

@@ -23,9 +23,9 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each job of several pods in which Kubernetes restarts single ones."""
     for pods in launch.manifests:
         total = sum(container.replicas or 1 for container in pods.manifest.containers)
-        if total > 1 and (said := _restarts(pods)) and _runs_ranks(pods):
+        if total > 1 and (message := _restarts(pods)) and _runs_ranks(pods):
             yield RULE.finding(
-                f"{said}: a pod that failed comes back alone, without its {total - 1} "
+                f"{message}: a pod that failed comes back alone, without its {total - 1} "
                 f"{'peer' if total == 2 else 'peers'}",
                 where=[place(pods.manifest.path, pods.manifest.line)],
                 pods=total,

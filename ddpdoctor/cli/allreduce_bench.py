@@ -141,14 +141,14 @@ def allreduce_bench(
     from ddpdoctor.launch.ranks import current_launch
 
     launch = current_launch()
-    with progress("starting the ranks", shown=launch is None or launch.rank == 0 or launch.by_hand) as told:
-        waits = Waits(told, plan.timeout_seconds)
+    with progress("starting the ranks", shown=launch is None or launch.rank == 0 or launch.by_hand) as display:
+        waits = Waits(display, plan.timeout_seconds)
 
         def on_event(event: Mapping[str, Any]) -> None:
             if event["event"] == "start":
-                told.stage(f"{collective.value}: measuring for at most {time_budget:.0f} s")
+                display.stage(f"{collective.value}: measuring for at most {time_budget:.0f} s")
             elif event["event"] == "trying":
-                told.update(f"{collective.value} of {words.short(event['size_bytes'])}")
+                display.update(f"{collective.value} of {words.short(event['size_bytes'])}")
 
         evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event, on_wait=waits.note)
     if not speaks:

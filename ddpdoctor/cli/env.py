@@ -49,8 +49,8 @@ def env(
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(all_checks)  # the catalogue is imported while torch is
         access = HostAccess()
-        with progress(_here(access)) as told:
-            waits = Waits(told, deadline)
+        with progress(_here(access)) as display:
+            waits = Waits(display, deadline)
             evidence = collect(access, deadline_seconds=deadline, on_wait=waits.note)
     if evidence is None:
         raise typer.Exit

@@ -106,8 +106,8 @@ def init(
             "--image is given, but not what runs it", hint="add `--container pyxis` or `--container apptainer`"
         )
     if (launcher in MANIFESTS or container is not None) and not re.fullmatch(r"[\w./:@#+-]+", image or ""):
-        said = "--image is missing" if image is None else f"--image {image!r} is not an image name"
-        raise UsageError(said, hint="such as `--image registry.example/team/train:1`")
+        message = "--image is missing" if image is None else f"--image {image!r} is not an image name"
+        raise UsageError(message, hint="such as `--image registry.example/team/train:1`")
     if any("\n" in word for word in command or ()):
         raise UsageError(
             "the command contains a line break, which a launch script cannot hold",

@@ -83,8 +83,8 @@ def net(
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
         raise typer.Exit(0)
-    with progress(_stage(place, deadline), shown=place.speaks) as told:
-        evidence = run_node(place, deadline_seconds=deadline, on_wait=Waits(told, JOIN_SHARE * deadline).note)
+    with progress(_stage(place, deadline), shown=place.speaks) as display:
+        evidence = run_node(place, deadline_seconds=deadline, on_wait=Waits(display, JOIN_SHARE * deadline).note)
     if place.nodes == 1:
         evidence = replace(evidence, notes=(*evidence.notes, ALONE))
     links = evidence.one(Links)

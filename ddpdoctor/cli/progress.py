@@ -52,9 +52,9 @@ def progress(first: str, *, shown: bool = True) -> Iterator[Progress]:
     terminal = shown and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     lines = shown and not terminal and os.environ.get("CI", "").lower() not in FALSE
     with _bar() if terminal else contextlib.nullcontext() as bar:
-        told = Progress(bar, lines=lines)
-        told.stage(first)
-        yield told
+        display = Progress(bar, lines=lines)
+        display.stage(first)
+        yield display
 
 
 def _bar() -> contextlib.AbstractContextManager[Bar]:

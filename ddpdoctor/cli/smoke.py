@@ -59,9 +59,9 @@ def smoke(
     check_places(options)
     linted = _lint(path, options) if path is not None else None
     stages = {}
-    with progress(next(iter(STAGES))) as told:
+    with progress(next(iter(STAGES))) as display:
         for number, (name, stage) in enumerate(STAGES.items(), start=1):
-            told.stage(f"{name} ({number} of {len(STAGES)})")
+            display.stage(f"{name} ({number} of {len(STAGES)})")
             stages[name] = _timed(name, stage, nproc)
     evidence = with_command(join([stage.evidence for stage in stages.values()], one_job=False), options)
     report = replace(

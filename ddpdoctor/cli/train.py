@@ -85,13 +85,13 @@ def train(
 
     speaks, seconds = True, deadline or math.inf
     launch = current_launch()
-    with progress("starting the ranks", shown=launch is None or launch.rank == 0) as told:
-        on_event = _Shown(told).event
+    with progress("starting the ranks", shown=launch is None or launch.rank == 0) as display:
+        on_event = _Shown(display).event
         if scaling is not None:
             evidence = run_scaling(context.args, ranks=ranks_of(scaling), deadline_seconds=seconds, on_event=on_event)
         else:
             run = run_parity if parity else run_training
-            waits = Waits(told, min(seconds, SILENCE_SECONDS))
+            waits = Waits(display, min(seconds, SILENCE_SECONDS))
             evidence, speaks = run(
                 context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event, on_wait=waits.note
             )
@@ -196,8 +196,8 @@ def in_numbers(evidence: Evidence) -> dict[str, Any]:
 class _Shown:
     """Shows the job's events; each epoch is a stage."""
 
-    def __init__(self, told: Progress) -> None:
-        self._told = told
+    def __init__(self, display: Progress) -> None:
+        self._display = display
         self._epoch: object = None
 
     def event(self, event: Mapping[str, Any]) -> None:
@@ -206,6 +206,6 @@ class _Shown:
             return
         if event["epoch"] != self._epoch:
             self._epoch = event["epoch"]
-            self._told.stage(f"epoch {event['epoch']}")
+            self._display.stage(f"epoch {event['epoch']}")
         words = f"epoch {event['epoch']}, loss {event['loss']:.3f}, {event['samples_per_second']:,.0f} samples/s"
-        self._told.update(words, done=event["step"], total=event["steps"])
+        self._display.update(words, done=event["step"], total=event["steps"])

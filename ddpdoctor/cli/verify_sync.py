@@ -286,8 +286,8 @@ def _track(
     from ddpdoctor.workflows.verify_rerun import exact
     from ddpdoctor.workflows.verify_script import Tracked, track_script
 
-    told = Progress(None, lines=False)  # the terminal is the script's
-    waits, gathers = Waits(told, stall_after), Waits(told, stall_after + IMPORT_SECONDS)
+    display = Progress(None, lines=False)  # the terminal is the script's
+    waits, gathers = Waits(display, stall_after), Waits(display, stall_after + IMPORT_SECONDS)
     machine_readable = options.format is not Format.TEXT and options.output is None
 
     def run(every: int, closely: OpenQuestion | None = None) -> AbstractContextManager[Tracked]:
@@ -334,8 +334,8 @@ def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None
 
     launch = current_launch()
     stage = f"comparing the replicas of the reference job (at most {deadline:.0f} s)"
-    with progress(stage, shown=launch is None or launch.rank == 0 or launch.by_hand) as told:
-        waits = Waits(told, deadline)
+    with progress(stage, shown=launch is None or launch.rank == 0 or launch.by_hand) as display:
+        waits = Waits(display, deadline)
         evidence, speaks = compare_reference(nproc=nproc, deadline_seconds=deadline, on_wait=waits.note)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)

@@ -22,8 +22,8 @@ class Waits:
     Said by rank 0 or by a process that somebody started by hand.
     """
 
-    def __init__(self, told: Progress, deadline: float) -> None:
-        self._told = told
+    def __init__(self, display: Progress, deadline: float) -> None:
+        self._display = display
         self._deadline = deadline
         self._said: set[bool] = set()  # without names, with names
 
@@ -38,10 +38,10 @@ class Waits:
         words = (
             f"{noun} {waiting.number} of {waiting.size} on {socket.gethostname()} waits for {others} at {waiting.where}"
         )
-        self._told.update(f"{words} ({waiting.seconds:.0f} of at most {self._deadline:.0f} s)")
+        self._display.update(f"{words} ({waiting.seconds:.0f} of at most {self._deadline:.0f} s)")
         known = waiting.absent is not None or waiting.number != 0
         named = waiting.absent is not None
-        if named in self._said or self._told.live or waiting.seconds < (QUIET_SECONDS if known else KNOWN_SECONDS):
+        if named in self._said or self._display.live or waiting.seconds < (QUIET_SECONDS if known else KNOWN_SECONDS):
             return
         self._said.add(named)
         if waiting.speaks:

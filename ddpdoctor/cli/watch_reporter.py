@@ -42,13 +42,13 @@ class WatchReporter:
         command: Sequence[str],
         progress: Progress,
         side: SideFiles,
-        told: VerdictCommand | None,
+        on_verdict: VerdictCommand | None,
         *,
         quiet: bool,
     ) -> None:
         self._side = side
-        self._told = told
-        self._told_of: tuple[str, ...] = ()
+        self._on_verdict = on_verdict
+        self._commanded: tuple[str, ...] = ()
         self._options = options
         self._nodes = nodes
         self._command = shlex.join(command)
@@ -57,7 +57,7 @@ class WatchReporter:
         self._began = time.monotonic()
         self._deferred = False
         self._compared = ""  # at which steps replicas were, once the job has ended
-        self._said: tuple[str, ...] = ()
+        self._shown: tuple[str, ...] = ()
         self._lost: set[str] = set()
         self._kept = False  # whether evidence is in the case
         self._resumed: list[str] = []  # the notes about stalls that were over, as they were said
@@ -98,28 +98,28 @@ class WatchReporter:
     def _tell(self, report: Report) -> None:
         """Run the user's command for a verdict that it has not been told of."""
         gist = _gist(report)
-        if self._told is not None and gist and gist != self._told_of:
-            self._told_of = gist
-            self._told.run("verdict", json.render(report))
+        if self._on_verdict is not None and gist and gist != self._commanded:
+            self._commanded = gist
+            self._on_verdict.run("verdict", json.render(report))
 
     def resumed(self, idle: float) -> None:
         """Say, and tell the user's command, that a stall of `idle` seconds is over."""
         note = f"no progress for {idle:.1f} s, then the job resumed"
         self.say(note)
         self._resumed.append(note)
-        self._told_of = ()
-        if self._told is not None and self._nodes.reports:
-            self._told.run("resumed", json.render(Report(outcomes=(), findings=(), notes=(note,))))
+        self._commanded = ()
+        if self._on_verdict is not None and self._nodes.reports:
+            self._on_verdict.run("resumed", json.render(Report(outcomes=(), findings=(), notes=(note,))))
 
     def finish(self, code: int) -> None:
         """Write the last metrics, wait for the user's command, say what of both went wrong, and where the evidence is."""
         self._side.end(code)
-        if self._told is not None:
-            self._told.finish()
-        for problem in (self._side.problem, *(self._told.failures if self._told is not None else ())):
+        if self._on_verdict is not None:
+            self._on_verdict.finish()
+        for problem in (self._side.problem, *(self._on_verdict.failures if self._on_verdict is not None else ())):
             if problem:
                 self.say(f"{problem} (the job is not affected)")
-        if self._kept and self._options.case is not None and (self._said or not self._quiet):
+        if self._kept and self._options.case is not None and (self._shown or not self._quiet):
             case = shlex.quote(str(self._options.case))
             self.say(f"Evidence saved in {self._options.case}. `ddpdoctor diagnose {case}` reads it on any machine.")
 
@@ -130,9 +130,9 @@ class WatchReporter:
                 self._deferred = True
                 output.say("a problem was found; the node of rank 0 reports it for all nodes")
             return
-        said = _gist(report)
-        if said != self._said:
-            self._said = said
+        gist = _gist(report)
+        if gist != self._shown:
+            self._shown = gist
             self._print(report)
         elif idle is not None:
             self.say(f"no progress for {idle:.0f} s by now; the verdict above has not changed")
@@ -143,15 +143,15 @@ class WatchReporter:
         Of a job that ended well, a verdict that stands above is not repeated. `compared` says what of the replicas was.
         """
         self._compared = compared
-        said = _gist(report)
+        gist = _gist(report)
         if self._nodes.reports:
             summarise(report, self._options, [("job", redact_text(self._command)), ("watched", self._watched())])
-        if not self._nodes.reports or (not said and self._quiet):
+        if not self._nodes.reports or (not gist and self._quiet):
             self.show(report)
-        elif said and (code != 0 or ended_by or said != self._said):
-            self._said = said
+        elif gist and (code != 0 or ended_by or gist != self._shown):
+            self._shown = gist
             self._print(report, ended_by=ended_by)
-        elif not said:
+        elif not gist:
             ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"
             self.say(f"nothing found: {self._watched()}{ended}")
             for note in report.notes:

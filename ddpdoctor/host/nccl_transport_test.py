@@ -36,10 +36,10 @@ def gpus_for_nccl(devices: Path = Path("/dev")) -> tuple[int, str]:
     """How many GPUs this host's torch sees, and why NCCL cannot be tried where that is nothing to try."""
     if not any(devices.glob("nvidia[0-9]*")):
         return 0, "no GPU"
-    said = run([sys.executable, str(our_file("probes", "count_gpus.py"))], deadline_seconds=COUNT_SECONDS)
-    if said.code != 0 or said.timed_out:
+    counted = run([sys.executable, str(our_file("probes", "count_gpus.py"))], deadline_seconds=COUNT_SECONDS)
+    if counted.code != 0 or counted.timed_out:
         return 0, f"torch could not count the GPUs within {COUNT_SECONDS:g} s"
-    gpus = int(said.stdout)
+    gpus = int(counted.stdout)
     if gpus < 0:
         return 0, "torch has no NCCL"
     return gpus, "" if gpus > 1 else f"{gpus} GPU: no pair of GPUs to test on this host"
@@ -109,8 +109,8 @@ def _judge(
         return "failed", why_ranks_failed(ended, f"the sum over {transport}")
     wrong = [line for line in ended.stdout.splitlines() if line.startswith("{") and json.loads(line)["wrong"]]
     if wrong:
-        said = json.loads(wrong[0])
-        return "wrong", f"rank {said['rank']} got {said['wrong']}"
+        wrong_answer = json.loads(wrong[0])
+        return "wrong", f"rank {wrong_answer['rank']} got {wrong_answer['wrong']}"
     if failed_diagnostics:
         return "failed", failed_diagnostics[0]
     taken = sorted({each for log in logs for each in log.transports})

@@ -97,11 +97,11 @@ def _kernel_said(pid: int) -> str | None:
         descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
-    said = None
+    kernel_line = None
     with contextlib.suppress(OSError):  # EAGAIN: no further line
         for _ in range(MOST_KERNEL_LINES):
             line = os.read(descriptor, 8192).decode(errors="replace").partition(";")[2].partition("\n")[0]
             if re.search(rf"Killed process {pid}\b", line):
-                said = line.strip()
+                kernel_line = line.strip()
     os.close(descriptor)
-    return said
+    return kernel_line

@@ -29,5 +29,5 @@ def one_exit_code(own: int) -> int:
         sys.executable, str(our_file("probes", "exit_code.py")), *meeting.arguments(launch, DEADLINE_SECONDS),
         "--nodes", str(launch.agents), "--code", str(own),
     ]  # fmt: skip
-    told = run(command, deadline_seconds=DEADLINE_SECONDS + GRACE_SECONDS)
-    return int(told.stdout) if launch.rank != 0 and told.code == 0 else own
+    ended = run(command, deadline_seconds=DEADLINE_SECONDS + GRACE_SECONDS)
+    return int(ended.stdout) if launch.rank != 0 and ended.code == 0 else own

@@ -28,12 +28,12 @@ def why_ranks_failed(ended: ProgramEnd, what: str) -> str:
     if root is not None and root[1] < 0:
         return f"rank {root[0]} was killed by {_signal_name(-root[1])} during {what}"
     errors = _ERROR.findall(stderr)
-    said = f": {re.sub(r'^.rank[0-9]+.: ', '', errors[0])}" if errors else ""
+    reason = f": {re.sub(r'^.rank[0-9]+.: ', '', errors[0])}" if errors else ""
     if root is not None:
-        return f"rank {root[0]} failed during {what}{said or f' with exit code {root[1]}'}"
+        return f"rank {root[0]} failed during {what}{reason or f' with exit code {root[1]}'}"
     if ended.code > 128:
         return f"this rank was killed by {_signal_name(ended.code - 128)} during {what}"
-    return f"{what} failed with exit code {ended.code}{said}"
+    return f"{what} failed with exit code {ended.code}{reason}"
 
 
 def _signal_name(number: int) -> str:

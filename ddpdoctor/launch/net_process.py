@@ -120,11 +120,11 @@ def _waiting(place: NodePlace) -> Waiting:
     return Waiting(number=place.node, size=place.nodes, where=where, speaks=place.speaks, noun="node")
 
 
-def _evidence(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> Evidence:
+def _evidence(place: NodePlace, result: dict[str, Any], ended: ProgramEnd) -> Evidence:
     known = kinds()
     of_job = ("Links", "RankSet", "Groups", "NcclTries")
-    own = {name: value for name, value in said.items() if name in known and name not in of_job}
-    by_node = {node["node"]: (node["host"], node["facts"]) for node in said.get("nodes", ())}
+    own = {name: value for name, value in result.items() if name in known and name not in of_job}
+    by_node = {node["node"]: (node["host"], node["facts"]) for node in result.get("nodes", ())}
     host, facts = by_node.get(place.node, (own.get("Network", {}).get("hostname", "this host"), {}))
     by_node[place.node] = (host, {**facts, **own})
     ranks = tuple(
@@ -136,28 +136,28 @@ def _evidence(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> Evid
         for node, (host, facts) in sorted(by_node.items())
     )
     job: tuple[Any, ...] = tuple(
-        msgspec.convert(said[name], known[name], str_keys=True) for name in of_job if name in said
+        msgspec.convert(result[name], known[name], str_keys=True) for name in of_job if name in result
     )
-    undecided = _undecided(place, said, ended)
+    undecided = _undecided(place, result, ended)
     missing = () if job else (Missing(kind="Links", reason="only node 0 collects them, once the nodes have joined"),)
     return Evidence(
         job=job,
         ranks=ranks,
-        undecided=(*undecided, *said.get("left_out", ())),
+        undecided=(*undecided, *result.get("left_out", ())),
         missing=missing,
         notes=tuple(
             f"node {node} refused a connection: {who}"
-            for node, refused in said.get("strangers", {}).items()
+            for node, refused in result.get("strangers", {}).items()
             for who in refused
         ),
         launched=place.nodes > 1,
     )
 
 
-def _undecided(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> tuple[str, ...]:
+def _undecided(place: NodePlace, result: dict[str, Any], ended: ProgramEnd) -> tuple[str, ...]:
     """Why there is no verdict on the job: nodes that never came, or a node 0 that did not get to the end."""
-    if "Links" in said:
-        links = said["Links"]
+    if "Links" in result:
+        links = result["Links"]
         absent = place.nodes - len(links["nodes"])
         late = (
             ()
@@ -165,9 +165,9 @@ def _undecided(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> tup
             else (f"the deadline passed in round {links['rounds']}, before every pair was tested",)
         )
         return (*([f"{absent} of {place.nodes} nodes did not join"] if absent else []), *late)
-    if place.node == 0 and said.get("MasterProbe", {}).get("outcome") == "joined":
+    if place.node == 0 and result.get("MasterProbe", {}).get("outcome") == "joined":
         why = "the deadline passed" if ended.timed_out else f"its process ended with code {ended.code}"
         return (f"the links could not be measured: {why}; {ended.last_words or 'it gave no reason'}",)
-    if place.node > 0 and said.get("MasterProbe", {}).get("outcome") == "joined" and ended.code != 0:
+    if place.node > 0 and result.get("MasterProbe", {}).get("outcome") == "joined" and ended.code != 0:
         return ("this node did not receive the result: it joined too late, or lost the connection to node 0",)
     return ()

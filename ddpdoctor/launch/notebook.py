@@ -61,8 +61,8 @@ def notebook_launch(
         tracebacks = [path.read_text() for path in sorted(there.glob("rank*.txt"))]
         result = there / "result.pickle"
         if tracebacks or ended.code or not result.exists():
-            said = verdict.read_text() if verdict.exists() else why_ranks_failed(ended, "the function")
-            raise RanksFailedError("\n".join([said, *tracebacks]))
+            reason = verdict.read_text() if verdict.exists() else why_ranks_failed(ended, "the function")
+            raise RanksFailedError("\n".join([reason, *tracebacks]))
         return cast(T, pickle.loads(result.read_bytes()))  # noqa: S301 - written by our own rank, from the caller's own function
 
 

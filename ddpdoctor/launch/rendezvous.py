@@ -117,8 +117,8 @@ def _address(node: str) -> str:
     try:
         socket.getaddrinfo(node, None)
     except socket.gaierror:
-        said = run(["scontrol", "show", "node", "--oneliner", node], deadline_seconds=SCONTROL_SECONDS)
-        known = re.search(r"\bNodeAddr=(\S+)", said.stdout)
+        shown = run(["scontrol", "show", "node", "--oneliner", node], deadline_seconds=SCONTROL_SECONDS)
+        known = re.search(r"\bNodeAddr=(\S+)", shown.stdout)
         return known[1] if known else node
     return node
 

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # they are meant for the job; we end when it does
     tail, control, mark = _Tail(Path(arguments[0])), int(arguments[1]), "".join(arguments[2:])
-    said = b""
+    received = b""
     waiting = [0, control]
     while 0 in waiting:
         for descriptor in select.select(waiting, [], [])[0]:
@@ -41,11 +41,11 @@ def main(arguments: list[str]) -> int:
                     waiting.remove(0)
                 tail.keep(data)
             elif data:
-                said += data
+                received += data
             else:
                 waiting.remove(control)
-                if mark and not said.endswith(b"done\n"):
-                    pid = said.split(b"\n")[0]
+                if mark and not received.endswith(b"done\n"):
+                    pid = received.split(b"\n")[0]
                     end(int(pid) if pid.isdigit() else 0, mark, grace_seconds=GRACE_SECONDS)
     return 0
 

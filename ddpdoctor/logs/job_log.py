@@ -133,8 +133,8 @@ def _take(log: LogContents, line: LogLine) -> None:
         _remember(log, who, speaker, line)
     if not in_traceback and text.strip():
         who.tail.append(text[:MAX_LINE_CHARACTERS])
-    if log.world_size is None and (told := _WORLD.search(text)):
-        log.world_size = possible_rank(int(told[1]))
+    if log.world_size is None and (match := _WORLD.search(text)):
+        log.world_size = possible_rank(int(match[1]))
 
 
 def _announce(log: LogContents, rank: int, size: int) -> None:

@@ -162,8 +162,8 @@ def _unpacked(text: str) -> list[str]:
             values.setdefault(key, value.encode("utf-8", "replace").decode())  # half of a surrogate pair is no text
     message = next((values.pop(key) for key in _JSON_KEYS if key in values), "")
     errors = [value for key, value in values.items() if key in _JSON_ERRORS or HEAD in value]
-    told = [message, *(error for error in errors if error.strip() not in message)]
-    lines = [line for part in told for each in part.splitlines() for line in _unpacked(each)]
+    messages = [message, *(error for error in errors if error.strip() not in message)]
+    lines = [line for part in messages for each in part.splitlines() for line in _unpacked(each)]
     if not lines:
         return [""] if message else [text]
     return lines if len(lines) == 1 else [*lines, ""]

@@ -187,17 +187,17 @@ def _give_to_the_ranks_that_aborted(log: LogContents) -> None:
     """What C++ says before it aborts has no rank: it is of the ranks that SIGABRT ended, where there are as many or it is one."""
     nobody = log.ranks.get(None, RankLines())
     words = [line for line in nobody.said if _ABORTS.search(line)]
-    said = [line for line in words if _WHAT in line]
+    shown = [line for line in words if _WHAT in line]
     aborted = [
         rank
         for rank in log.numbered().values()
         if rank.code == -signal.SIGABRT and rank.pid not in log.closing and not rank.of_a_range
     ]
-    alike = len(said) == 1 or (len(said) == len(aborted) and len({*map(form_of, said)}) == 1)
+    alike = len(shown) == 1 or (len(shown) == len(aborted) and len({*map(form_of, shown)}) == 1)
     if aborted and alike and not any(rank.said for rank in aborted):
         nobody.said = [line for line in nobody.said if line not in words]
         for number, rank in enumerate(aborted):
-            rank.said += [line for line in words if line not in said] + [said[min(number, len(said) - 1)]]
+            rank.said += [line for line in words if line not in shown] + [shown[min(number, len(shown) - 1)]]
 
 
 def _order(log: LogContents) -> Mapping[int, int]:

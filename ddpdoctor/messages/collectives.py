@@ -47,10 +47,10 @@ def of_shape(shapes: Sequence[Sequence[Sequence[int]]]) -> str:
 
 def names_with_shapes(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> str:
     """The same calls with what they were given: `all_reduce #9 with a tensor of shape [10]`."""
-    told = [
+    calls = [
         f"{one.name} with a tensor of shape {of_shape(shape(one.calls))}" for rank in ranks if (one := issued.get(rank))
     ]
-    return " or ".join(dict.fromkeys(told))
+    return " or ".join(dict.fromkeys(calls))
 
 
 def witnesses(

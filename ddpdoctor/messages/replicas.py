@@ -41,12 +41,12 @@ def element_sentence(difference: ValueDifference) -> str:
         verb = "is" if difference.sides[0].says else "differs between"
         return f"{difference.name} {verb} {sides_sentence(difference.sides)}"
     index = f"[{', '.join(map(str, difference.element.index))}]" if difference.element.index else ""
-    said = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
+    sentence = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
     if difference.kind != "value":
         seen = ", in the sampled elements" if difference.extent == SAMPLED else ""
-        return f"{said}: only the {difference.kind} differs{seen}"
+        return f"{sentence}: only the {difference.kind} differs{seen}"
     gap = difference.element.difference
-    return said if gap is None else f"{said}, a difference of {gap:.3g}"
+    return sentence if gap is None else f"{sentence}, a difference of {gap:.3g}"
 
 
 def structure_sentence(difference: StructureDifference) -> str:
@@ -58,8 +58,10 @@ def structure_sentence(difference: StructureDifference) -> str:
 
 def sides_sentence(sides: Sequence[Side]) -> str:
     """`1 on ranks 0-2 and 2 on rank 3`."""
-    spoken = [f"{side.says} on {group_ranks(side.ranks)}" if side.says else group_ranks(side.ranks) for side in sides]
-    return listed(spoken)
+    sides_text = [
+        f"{side.says} on {group_ranks(side.ranks)}" if side.says else group_ranks(side.ranks) for side in sides
+    ]
+    return listed(sides_text)
 
 
 def listed(things: Sequence[str]) -> str:
@@ -114,9 +116,9 @@ def value_finding(
     """
     first = differences[0]
     minority = first.changed_on or vote_on(first.sides).minority
-    said = f"{element_sentence(first)}; {reason}" if reason else value_sentence(differences, total)
+    message = f"{element_sentence(first)}; {reason}" if reason else value_sentence(differences, total)
     return rule.finding(
-        f"{at_step(replicas)}{said}",
+        f"{at_step(replicas)}{message}",
         ranks=minority,
         where=places(replicas, minority, first.role),
         severity=severity,

@@ -61,9 +61,9 @@ def sentence(shares: Mapping[int, ShareSeen]) -> str:
     match remedy(shares):
         case None:
             return ""
-        case told if told == OF_EPOCHS:
+        case advice if advice == OF_EPOCHS:
             return f"; the samplers are in epoch {_by_rank({rank: f'{one.epoch}' for rank, one in shares.items()})}"
-        case told if told == OF_SEEDS:
+        case advice if advice == OF_SEEDS:
             return f"; the samplers have seed {_by_rank({rank: f'{one.seed}' for rank, one in shares.items()})}"
         case _:
             parts = {rank: f"{share.rank} of {share.replicas}" for rank, share in shares.items()}
@@ -72,26 +72,26 @@ def sentence(shares: Mapping[int, ShareSeen]) -> str:
 
 def where(shares: Mapping[int, ShareSeen], culprits: Sequence[int]) -> tuple[Where, ...]:
     """The lines that made the samplers, or told them their epochs; culprits first."""
-    told = remedy(shares)
-    if told is None:
+    advice = remedy(shares)
+    if advice is None:
         return ()
     found = []
     for rank in sorted(shares, key=lambda rank: (rank not in culprits, rank)):
         share = shares[rank]
-        line = (share.told or share.made) if told == OF_EPOCHS else share.made
+        line = (share.told or share.made) if advice == OF_EPOCHS else share.made
         if line is not None:
-            found.append(Where.at(line, rank=rank, note=_note(share, told)))
+            found.append(Where.at(line, rank=rank, note=_note(share, advice)))
     return tuple(found)
 
 
-def _note(share: ShareSeen, told: str) -> str:
-    if told == OF_EPOCHS and share.told is not None:
+def _note(share: ShareSeen, advice: str) -> str:
+    if advice == OF_EPOCHS and share.told is not None:
         return f"tells the sampler epoch {share.epoch}"
-    if told == OF_EPOCHS:
+    if advice == OF_EPOCHS:
         return "the sampler, which is told no epoch"
     return (
         f"the sampler with seed {share.seed}"
-        if told == OF_SEEDS
+        if advice == OF_SEEDS
         else f"the sampler of part {share.rank} of {share.replicas}"
     )
 

@@ -58,12 +58,12 @@ class Answers:
         found: dict[int, T] = {}
         for node in nodes:
             try:
-                said: T | None = self.messages.hear(f"{key}/{node}", kind, until=until, while_alive=node)
+                answer: T | None = self.messages.hear(f"{key}/{node}", kind, until=until, while_alive=node)
             except PeerError as error:  # noqa: PERF203 - one lies, the others are heard
                 self.wrong.setdefault(node, str(error))
             else:
-                if said is not None:
-                    found[node] = said
+                if answer is not None:
+                    found[node] = answer
         return found
 
 

@@ -99,21 +99,21 @@ class Introductions:
 
 
 def _checked(raw: object, number: int) -> Self:
-    said = converted(raw, Self)
-    if said.node != number:
-        raise PeerError(f"it says that it is node {said.node}")
-    for name, fact in said.facts.items():
+    introduction = converted(raw, Self)
+    if introduction.node != number:
+        raise PeerError(f"it says that it is node {introduction.node}")
+    for name, fact in introduction.facts.items():
         if name not in kinds():
             raise PeerError(f"it has facts of an unknown kind, {_shown(name)}")
         converted(fact, kinds()[name])
-    return said
+    return introduction
 
 
 def _called(number: int, raw: object) -> str:
     """A name for who sent `raw`, which may be anything."""
-    said = raw if isinstance(raw, dict) else {}
-    where = f"{_shown(said.get('address', '?'))}:{_shown(said.get('port', '?'))}"
-    return f"node {number} ({_shown(said.get('host', 'no host name'))}, {where})"
+    fields = raw if isinstance(raw, dict) else {}
+    where = f"{_shown(fields.get('address', '?'))}:{_shown(fields.get('port', '?'))}"
+    return f"node {number} ({_shown(fields.get('host', 'no host name'))}, {where})"
 
 
 def _shown(value: object) -> str:

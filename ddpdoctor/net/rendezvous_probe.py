@@ -108,13 +108,13 @@ def _speak(addr: str, address: str, port: int, start: float) -> Reached:
     if answers and not isinstance(answers[0], Exception):
         probe = MasterProbe(addr=addr, port=port, outcome="joined", seconds=seconds)
         return Reached(probe=probe, store=answers[0], address=address)
-    said = _ask_stranger(address, port)
+    answer = _ask_stranger(address, port)
     detail = (
         _decoded(str(answers[0])) if answers else f"accepts the connection, but sends nothing for {STORE_SECONDS:g} s"
     )
-    outcome: MasterOutcome = "foreign" if answers or said else "silent"
+    outcome: MasterOutcome = "foreign" if answers or answer else "silent"
     return Reached(
-        probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, answer=said, seconds=seconds)
+        probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, answer=answer, seconds=seconds)
     )
 
 
@@ -142,9 +142,9 @@ def _ask_stranger(address: str, port: int) -> str | None:
         try:
             with socket.create_connection((address, port), timeout=1.0) as connection:
                 connection.sendall(question)
-                said = connection.recv(ANSWER_BYTES).decode("ascii", errors="backslashreplace").strip()
+                answer = connection.recv(ANSWER_BYTES).decode("ascii", errors="backslashreplace").strip()
         except OSError:
             continue
-        if said:
-            return said.splitlines()[0]
+        if answer:
+            return answer.splitlines()[0]
     return None

@@ -83,9 +83,9 @@ class RankProcess:
 
     def joining(self, given: Joining) -> Joining:
         """What its launcher gave it, with where its `init_process_group` looks for the other ranks and for how many it waits."""
-        said = self._joining()
+        text = self._joining()
         used = self.looks_at() or given.used
-        writes = said.writes if said is not None else ()
+        writes = text.writes if text is not None else ()
         return replace(
             given,
             used=used,
@@ -105,8 +105,8 @@ class RankProcess:
 
     def looks_at(self) -> str:
         """Where its `init_process_group` looks for the other ranks, as `HOST:PORT`; empty where that is no address."""
-        said = self._joining()
-        return said.rendezvous if said is not None else ""
+        text = self._joining()
+        return text.rendezvous if text is not None else ""
 
     def _joining(self) -> JoiningText | None:
         return read_texts(self._bytes("texts")).joining

@@ -116,8 +116,8 @@ def _number(group: str | None) -> int | None:
     return whole_number(group) if group is not None else None
 
 
-def _members(told: object) -> tuple[int, ...] | None:
-    ranks = told.get("ranks") if isinstance(told, Mapping) else None
+def _members(row: object) -> tuple[int, ...] | None:
+    ranks = row.get("ranks") if isinstance(row, Mapping) else None
     if isinstance(ranks, str):
         return _listed(ranks) if len(ranks) <= MAX_RANKS_TEXT else None
     return integers(ranks) or None if isinstance(ranks, list | tuple) else None
@@ -132,8 +132,8 @@ def _listed(text: str) -> tuple[int, ...] | None:
 
 
 def _counted(status: object, group: str | None, key: str) -> int | None:
-    told = status.get(group) if isinstance(status, Mapping) else None
-    value = told.get(key) if isinstance(told, Mapping) else None
+    row = status.get(group) if isinstance(status, Mapping) else None
+    value = row.get(key) if isinstance(row, Mapping) else None
     return _whole(value)
 
 

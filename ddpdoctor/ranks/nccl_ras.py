@@ -64,8 +64,8 @@ def complaints(answer: str, ranks: Mapping[int, int], here: Collection[str]) -> 
         title, *lines = block
         if len(lines) > MOST_LINES:
             lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more lines"]
-        said = f"NCCL RAS: {title}: {'; '.join(lines)}" if lines else f"NCCL RAS: {title}"
-        yield _PROCESS.sub(with_rank, said)
+        message = f"NCCL RAS: {title}: {'; '.join(lines)}" if lines else f"NCCL RAS: {title}"
+        yield _PROCESS.sub(with_rank, message)
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:

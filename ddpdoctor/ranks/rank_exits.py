@@ -161,20 +161,20 @@ def with_log(
 
     Of ranks that have not `joined` no agent tells: the log alone does.
     """
-    told = {facts.rank: fact for facts in log.ranks for fact in facts.facts if isinstance(fact, RankExit)}
+    from_log = {facts.rank: fact for facts in log.ranks for fact in facts.facts if isinstance(fact, RankExit)}
     both = {
         rank: replace(
             known,
-            tail=told[rank].tail,
-            exit_code=told[rank].exit_code if known.exit_code is None else known.exit_code,
-            error=known.error or told[rank].error,
-            ended_by_launcher=known.ended_by_launcher or told[rank].ended_by_launcher,
+            tail=from_log[rank].tail,
+            exit_code=from_log[rank].exit_code if known.exit_code is None else known.exit_code,
+            error=known.error or from_log[rank].error,
+            ended_by_launcher=known.ended_by_launcher or from_log[rank].ended_by_launcher,
         )
-        if rank in told
+        if rank in from_log
         else known
         for rank, known in exits.items()
     }
-    both |= {rank: ending for rank, ending in told.items() if rank not in joined and rank not in both}
+    both |= {rank: ending for rank, ending in from_log.items() if rank not in joined and rank not in both}
     whole = log.one(JobLog)
     if whole is None:
         return both, None

@@ -41,8 +41,8 @@ def _finding(finding: Finding) -> Iterator[tuple[Text, Text]]:
     first = finding.where[0] if finding.where else None
     column = f":{first.column}" if first is not None and first.column is not None else ""
     place = f"{first.file}:{first.line}{column}: " if first is not None else ""
-    said, *others = rest.split("\n")
-    yield Text.assemble((place, "bold"), (code, STYLE[finding.severity]), " "), Text(said)
+    message, *others = rest.split("\n")
+    yield Text.assemble((place, "bold"), (code, STYLE[finding.severity]), " "), Text(message)
     for line in others:
         yield _INDENT, Text(line)
     for other in finding.where[1:]:

@@ -51,8 +51,8 @@ class Wire:
             why = f"{type(error).__name__}: {error}"
         everyone = self._gather(torch.cat([torch.tensor([1 if why else 0]), words]))
         if bool(everyone[:, 0].any()):
-            said = self.objects(why)
-            raise PeerFailedError({rank: text for rank, text in zip(self.ranks, said, strict=True) if text})
+            reasons = self.objects(why)
+            raise PeerFailedError({rank: text for rank, text in zip(self.ranks, reasons, strict=True) if text})
         assert mine is not None
         return mine, everyone[:, 1:]
 

@@ -158,10 +158,10 @@ def _located(item: Item, sides: tuple[tuple[int, ...], ...], wire: Wire) -> Valu
         _, everyone = wire.agree(lambda: _meaning(item.tensor), lambda words: words, 2)
         if bool((everyone != everyone[0]).any()):
             kind = "value"
-    said = worst.values if worst is not None else ("",) * len(sides)
+    texts = worst.values if worst is not None else ("",) * len(sides)
     return ValueDifference(
         role=item.role, name=item.name, element=worst, extent=extent, kind=kind,
-        sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
+        sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, texts, strict=True)),
     )  # fmt: skip
 
 

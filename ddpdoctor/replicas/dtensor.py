@@ -71,10 +71,10 @@ def _located(item: Item, sides: Sequence[Sequence[int]], wire: Wire) -> ValueDif
     worst, kind, extent = element(like, where, [[next(counted) for _ in side] for side in sides])
     if worst is not None:
         worst = replace(worst, index=tuple(at + begin for at, begin in zip(worst.index, begins, strict=True)))
-    said = worst.values if worst is not None else ("",) * len(sides)
+    texts = worst.values if worst is not None else ("",) * len(sides)
     return ValueDifference(
         role=item.role, name=item.name, element=worst, extent=extent, kind=kind,
-        sides=tuple(Side(ranks=tuple(side), says=says) for side, says in zip(sides, said, strict=True)),
+        sides=tuple(Side(ranks=tuple(side), says=says) for side, says in zip(sides, texts, strict=True)),
     )  # fmt: skip
 
 

@@ -148,11 +148,11 @@ def by_comparison(
     Nothing where it holds for both or for neither. It is uncertain where the other side is not written out.
     """
     known = _written(values, other, at)
-    told = [_holds(compared, _held(one), known, left=left) for one in origin.members]
-    if None in told:
+    outcomes = [_holds(compared, _held(one), known, left=left) for one in origin.members]
+    if None in outcomes:
         yield replace(origin, note="uncertain", members=("", ""))
-    elif told[0] != told[1]:
-        yield replace(origin, note=origin.note if told[0] else FLIPPED.get(origin.note, ""), members=("", ""))
+    elif outcomes[0] != outcomes[1]:
+        yield replace(origin, note=origin.note if outcomes[0] else FLIPPED.get(origin.note, ""), members=("", ""))
 
 
 def _holds(compared: ast.cmpop, member: object, other: tuple[object] | None, *, left: bool) -> bool | None:

@@ -58,8 +58,8 @@ def read_manifests(path: str, text: str) -> list[Manifest]:
         documents = list(yaml.compose_all(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         line = f" at line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
-        said = "it is a template, not YAML" if _TEMPLATE.search(text) else "it is no YAML"
-        raise NoManifest(f"{said}{line}") from None
+        reason = "it is a template, not YAML" if _TEMPLATE.search(text) else "it is no YAML"
+        raise NoManifest(f"{reason}{line}") from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise NoManifest("it is no YAML") from None
     return [manifest for document in documents for manifest in _manifests(path, document)]

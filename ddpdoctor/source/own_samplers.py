@@ -21,15 +21,15 @@ _SEEDED = ("seed", "manual_seed", "Random", "RandomState", "default_rng")
 
 def needs_the_epoch(values: Values, cls: Scope) -> bool:
     """Whether `__iter__` seeds its order with an attribute that nothing but a call of `set_epoch` changes."""
-    told = values.project.method(cls, "set_epoch")
+    set_epoch = values.project.method(cls, "set_epoch")
     first = values.project.method(cls, "__iter__")
-    if told is None or first is None:
+    if set_epoch is None or first is None:
         return False
     classes = list(_with_bases(values, cls))
     if any(isinstance(one, str) and one.rpartition(".")[2] not in _BASES for one in classes):
         return False
     owners = [one for one in classes if isinstance(one, Scope)]
-    assigned = {key for key, given in told.definitions.items() if any(one.form == "assign" for one in given)}
+    assigned = {key for key, given in set_epoch.definitions.items() if any(one.form == "assign" for one in given)}
     kept = {key.removeprefix("self.") for key in assigned if key.startswith("self.")}
     methods = _led_to(owners, first)
     return any(

@@ -219,8 +219,8 @@ class Values:
             definitions = scope.definitions.get(key)
             if definitions and (scope is at.scope or not scope.is_class):
                 possible, always = reaching(reached(self, definitions, scope), order, block)
-                told = self.index.from_functions.get((scope.file, key), ()) if scope.parent is None else ()
-                if always and len(possible) == 1 and not told and not found:
+                from_functions = self.index.from_functions.get((scope.file, key), ()) if scope.parent is None else ()
+                if always and len(possible) == 1 and not from_functions and not found:
                     return self.defined(key, possible[0], scope)
                 unknown: list[ast.expr | None] = []
                 in_order = max((one.order for one in possible if one.form == "sorted"), default=-1)
@@ -233,7 +233,7 @@ class Values:
                     found += given
                 found += or_unknown(found, unknown)
                 found += self.chosen([(scope, definition) for definition in possible])
-                for function, definition in told:
+                for function, definition in from_functions:
                     found += self.defined(key, definition, function)
                 if always:
                     return joined(found)

@@ -66,9 +66,11 @@ class Gathered:
         self._full = self._full or bool(refused)
         self.bundle.merge(taken)
         self._open |= bundle.accounts.keys()
-        told = {who for who in self._open if self.bundle.complete(who) or (self._full and self.bundle.has_told(who))}
-        self._told |= {who.rank for who in told}
-        self._open -= told
+        complete = {
+            who for who in self._open if self.bundle.complete(who) or (self._full and self.bundle.has_told(who))
+        }
+        self._told |= {who.rank for who in complete}
+        self._open -= complete
         if refused:
             raise BundleError(
                 f"rank 0 has no room for {refused} bytes of it: it holds {self._bytes_held} bytes already"
@@ -171,11 +173,11 @@ class _Trips:
     def go_on(self) -> None:
         """Answer the leader until it is done, or is slower than a round trip that is good enough: then others have their turn."""
         while not self.over and self._comes():
-            said = self.store.get(self._key)
-            if said or self.done == PINGS:
+            answer = self.store.get(self._key)
+            if answer or self.done == PINGS:
                 self.over = True
                 with contextlib.suppress(*JSON_ERRORS):
-                    self.offset = msgspec.json.decode(said, type=ClockOffset)
+                    self.offset = msgspec.json.decode(answer, type=ClockOffset)
             else:
                 self.store.set(f"pong/{self.leader}/{self.done}", repr(time.time()))
                 self.done += 1

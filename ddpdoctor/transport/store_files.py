@@ -30,8 +30,8 @@ def hand_in(launch: Launch, folder: Path, *, deadline_seconds: float) -> None:
     """
     ended = run(_command(launch, folder, folder, deadline_seconds), deadline_seconds=float("inf"))
     if ended.code:
-        said = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise UndecidedError(f"rank {launch.rank} could not send its evidence to rank 0: {said}")
+        reason = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UndecidedError(f"rank {launch.rank} could not send its evidence to rank 0: {reason}")
 
 
 @contextlib.contextmanager

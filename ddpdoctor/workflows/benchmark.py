@@ -103,15 +103,15 @@ def run_bench(
 
 def crowded_hosts(bench: CollectiveBench) -> tuple[str, ...]:
     """A sentence for each host with more ranks than cores: its figures show the scheduler as much as the network."""
-    said = []
+    sentences = []
     for host in dict.fromkeys(place.host for place in bench.ranks):
         there = [place for place in bench.ranks if place.host == host]
         if len(there) > there[0].cores:
-            said.append(
+            sentences.append(
                 f"{len(there)} ranks share {there[0].cores} usable cores on {host} (oversubscribed): "
                 "the times depend on the scheduler as much as on the links"
             )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def save_bench(bench: CollectiveBench, path: Path) -> None:

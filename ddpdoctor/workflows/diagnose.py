@@ -125,9 +125,10 @@ def _shows_nothing(evidence: Evidence) -> Iterator[str]:
     if not log.announced:
         yield "the log shows neither a failure nor a job at work or at a clean end: give more of it"
     elif len({*log.announced}) == len(log.announced):
-        said = group_ranks(sorted(log.announced))
+        announced = group_ranks(sorted(log.announced))
         of = f" of {log.world_size}" if log.world_size else ""
-        yield f"the log ends while the job starts: {said}{of} announced {'themselves' if len(log.announced) > 1 else 'itself'}"
+        themselves = "themselves" if len(log.announced) > 1 else "itself"
+        yield f"the log ends while the job starts: {announced}{of} announced {themselves}"
 
 
 def _handled(evidence: Evidence) -> Iterator[str]:

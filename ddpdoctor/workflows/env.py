@@ -162,10 +162,10 @@ def _gathered(file: Path) -> GatheredFacts | None:
 
 
 def _not_met(ended: ProgramEnd, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
-    said = f": {ended.last_words}" if ended.last_words else ""
+    last_words = f": {ended.last_words}" if ended.last_words else ""
     where = f"{meeting.host}:{meeting.port}"
     return UndecidedError(
-        f"rank {launch.rank} did not reach the other ranks at {where} within {deadline_seconds:g} s{said}",
+        f"rank {launch.rank} did not reach the other ranks at {where} within {deadline_seconds:g} s{last_words}",
         hint="check that MASTER_ADDR is rank 0's host, and that nothing else uses MASTER_PORT",
     )
 

@@ -118,7 +118,7 @@ def _roots(site: Site, owner: int | None) -> dict[int, int]:
     names = ROOT_ARGUMENTS[site.op][0]
     arguments = numbers_of([*site.pids.values()], file=C10D, function=site.op, names=names)
     given = {rank: arguments.get(pid, {}) for rank, pid in site.pids.items()}
-    roots = {rank: told.get(names[0], told.get(names[1])) for rank, told in given.items()}
+    roots = {rank: of_rank.get(names[0], of_rank.get(names[1])) for rank, of_rank in given.items()}
     if None in roots.values() or not site.one_turn:
         argument = root_argument(site.place.file, site.place.line, site.op, owner)
         if argument is None or not _tells(argument, site):

@@ -199,8 +199,8 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
         return (f"every rank that still runs waits for others, and {group_ranks(ended)} ended with exit code 0",)
     gone = [lost.rank for lost in evidence.missing if lost.kind == ProcessState.__name__ and lost.rank is not None]
     if gone:
-        said = f"every rank that still runs waits for others, and {group_ranks(gone)} ended during the inspection"
-        return (f"{said}; run `ddpdoctor hang` again",)
+        message = f"every rank that still runs waits for others, and {group_ranks(gone)} ended during the inspection"
+        return (f"{message}; run `ddpdoctor hang` again",)
     if size is not None and len(activities) < size.ranks:
         return ("every rank on this host waits for others: the rank they wait for is on another host",)
     if all(activity.kind is Activity.STORE for activity in activities):
@@ -324,8 +324,10 @@ def _joining_now(facts: Sequence[RankFacts], job: RunningJob) -> list[int]:
 
 def _with_dumps(facts: Sequence[RankFacts], job: RunningJob, requests: own_dumps.Requests) -> tuple[RankFacts, ...]:
     """The ranks' facts with the flight recorders that PyTorch itself has dumped in this run, where the agent has told none."""
-    told = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
-    dumps = dict(own_dumps.collect([one for one in job.targets if one.rank not in told], job.environ, requests))
+    with_recorder = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
+    dumps = dict(
+        own_dumps.collect([one for one in job.targets if one.rank not in with_recorder], job.environ, requests)
+    )
     return tuple(
         replace(found, facts=(*found.facts, dump))
         if (dump := dumps.get(found.rank)) is not None and _of_one_program(dump, found)

@@ -29,24 +29,26 @@ def with_lint(report: Report) -> Report:
 
     Only files that are here and that the report names are read; nothing in them is imported or run.
     """
-    said = _said_of({file for finding in report.findings for file in _files(finding)})
-    return replace(report, findings=tuple(_with(finding, said) for finding in report.findings)) if said else report
+    linted = _said_of({file for finding in report.findings for file in _files(finding)})
+    return replace(report, findings=tuple(_with(finding, linted) for finding in report.findings)) if linted else report
 
 
 def suspects(files: Iterable[str]) -> tuple[str, ...]:
     """A sentence for each line of these files of which `lint` says that it can make ranks wait for each other."""
-    said = _said_of({file for file in files if _is_readable(file)})
+    linted = _said_of({file for file in files if _is_readable(file)})
     return tuple(
         f"lint suspects {each.where[0].file}:{each.where[0].line}: {each.code} {each.message}"
-        for each in said
+        for each in linted
         if any(code.startswith(_OF_A_HANG) for code in each.rule.leads_to)
     )
 
 
 def collectives_of_some(files: Iterable[str]) -> tuple[Request, ...]:
     """The calls in these files that all ranks must make, and that a test of the rank leaves to some, as `lint` finds them."""
-    said = [each.where[0] for each in _said_of({file for file in files if _is_readable(file)}) if each.code == _OF_SOME]
-    code = source_of(Frame(file=at.file, line=at.line, function=at.function) for at in said)
+    places = [
+        each.where[0] for each in _said_of({file for file in files if _is_readable(file)}) if each.code == _OF_SOME
+    ]
+    code = source_of(Frame(file=at.file, line=at.line, function=at.function) for at in places)
     return tuple(
         Request(
             file=place.file,
@@ -90,12 +92,12 @@ def _is_small(file: Path) -> bool:
         return False
 
 
-def _with(finding: Finding, said: list[Finding]) -> Finding:
+def _with(finding: Finding, linted: list[Finding]) -> Finding:
     lines = {(where.file, where.line) for where in finding.where}
     files = {*_files(finding)}
     hints = [
         f"lint would have said this: {each.code} {each.rule.name}, {each.where[0].file}:{each.where[0].line}"
-        for each in said
+        for each in linted
         if files
         and (
             any((where.file, where.line) in lines for where in each.where)
@@ -105,5 +107,5 @@ def _with(finding: Finding, said: list[Finding]) -> Finding:
     return replace(finding, details=(*finding.details, *dict.fromkeys(hints)))
 
 
-def _leads_to(said: Finding, code: str) -> bool:
-    return code in said.rule.leads_to and code != _OF_ANY_ERROR
+def _leads_to(cause: Finding, code: str) -> bool:
+    return code in cause.rule.leads_to and code != _OF_ANY_ERROR

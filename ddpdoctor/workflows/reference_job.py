@@ -104,8 +104,8 @@ def _check_options(arguments: Sequence[str], nproc: int | None) -> None:
     world_size = launch.world_size if launch is not None else checked_nproc(nproc)
     options = our_file("reference_train", "recipe_options.py")
     ended = run([sys.executable, str(options), str(world_size), *arguments], deadline_seconds=OPTIONS_SECONDS)
-    if ended.code == 2 and (said := _ARGPARSE.search(ended.stderr)):
-        raise UsageError(said[1], hint=f"`python {options.with_name('recipe.py')} --help` lists the job's options")
+    if ended.code == 2 and (refusal := _ARGPARSE.search(ended.stderr)):
+        raise UsageError(refusal[1], hint=f"`python {options.with_name('recipe.py')} --help` lists the job's options")
 
 
 def _event(ranks: RankRun, name: str) -> dict[str, Any] | None:
@@ -136,7 +136,7 @@ def _refusal(ranks: RankRun) -> str | None:
     for event in ranks.results:
         if event["event"] == "refused":
             return str(event["reason"])
-    said = re.search(r"^refused: reason (.*)$", ranks.ended.stdout, re.MULTILINE) or _ARGPARSE.search(
+    refusal = re.search(r"^refused: reason (.*)$", ranks.ended.stdout, re.MULTILINE) or _ARGPARSE.search(
         ranks.ended.stderr
     )
-    return said[1] if said else None
+    return refusal[1] if refusal else None

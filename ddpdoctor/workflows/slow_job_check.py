@@ -70,11 +70,13 @@ def looks_at(pid: int) -> Looks:
     for _ in range(LOOKS):
         with contextlib.suppress(NoStacks):
             frames = _main(py_spy(pid))
-            told = activity_in_stack(frames)
+            activity = activity_in_stack(frames)
             made += 1
-            if told is not None and told[0] is Activity.DATA_LOADER and (lines := _lines_of_workers(pid)):
+            if activity is not None and activity[0] is Activity.DATA_LOADER and (lines := _lines_of_workers(pid)):
                 seen.update(lines)
-            elif (place := users_frame(frames)) is not None and (told is None or told[0] not in WAITS_FOR_PEERS):
+            elif (place := users_frame(frames)) is not None and (
+                activity is None or activity[0] not in WAITS_FOR_PEERS
+            ):
                 seen[place] += 1
         time.sleep(LOOK_SECONDS)
     places = seen.most_common()

@@ -86,8 +86,8 @@ def stood_still(script: Path, directory: Path, stall_after: float, started: str)
         return ()
     others = sorted(int(name.partition("-")[0]) for name in names if name != STALLED)
     whose = script.name if STALLED in names else f"{script.name} on {group_ranks(others)}"
-    said = f"{whose} recorded nothing for {stall_after:g} s and was ended"
-    return (f"{said}: `ddpdoctor watch -- {started}` shows which rank blocks it",)
+    message = f"{whose} recorded nothing for {stall_after:g} s and was ended"
+    return (f"{message}: `ddpdoctor watch -- {started}` shows which rank blocks it",)
 
 
 def not_written(directory: Path, place: Path) -> tuple[str, ...]:

@@ -107,8 +107,8 @@ class ProbeLog:
         with ExitStack() as stack:
             stack.enter_context(_undisturbed(module))
             for name, one in module.named_modules():
-                said = f"{name or 'the model'} ({type(unwrapped(one)).__name__})"
-                stack.callback(one.register_forward_hook(returned(said)).remove)
+                shown = f"{name or 'the model'} ({type(unwrapped(one)).__name__})"
+                stack.callback(one.register_forward_hook(returned(shown)).remove)
             stack.enter_context(put_back())
             module(*args, **kwargs)
         return found

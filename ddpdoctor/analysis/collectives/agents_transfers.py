@@ -20,11 +20,13 @@ def with_transfers(records: PerRank[FlightRecord], calls: PerRank[CollectiveCall
     An asynchronous one is under way only while the rank waits for it; else it counts as done. One from any rank has no partner
     to wait for, and is left out.
     """
-    told = {entry.rank: entry.value for entry in calls or () if any(map(_is_transfer, entry.value.calls))}
-    if not told:
+    agents = {entry.rank: entry.value for entry in calls or () if any(map(_is_transfer, entry.value.calls))}
+    if not agents:
         return records
     entries = (
-        Entry(entry.rank, entry.host, _with(entry.value, entry.rank, told[entry.rank])) if entry.rank in told else entry
+        Entry(entry.rank, entry.host, _with(entry.value, entry.rank, agents[entry.rank]))
+        if entry.rank in agents
+        else entry
         for entry in records
     )
     return PerRank(tuple(entries), launched=records.launched)
@@ -35,11 +37,11 @@ def _is_transfer(call: CollectiveCall) -> bool:
     return known and call.op in (*SENDS, *RECEIVES)
 
 
-def _with(record: FlightRecord, rank: int, told: CollectiveCalls) -> FlightRecord:
+def _with(record: FlightRecord, rank: int, issued: CollectiveCalls) -> FlightRecord:
     if any(call.point_to_point for call in record.calls):
         return record
-    transfers = [call for call in told.calls if _is_transfer(call)]
-    groups = _groups(record, transfers, {one.group: one.ranks for one in told.groups})
+    transfers = [call for call in issued.calls if _is_transfer(call)]
+    groups = _groups(record, transfers, {one.group: one.ranks for one in issued.groups})
     calls = {call: number for number, call in enumerate(record.calls)}
     frames = {frame: number for number, frame in enumerate(record.frames)}
     stacks = {stack: number for number, stack in enumerate(record.stacks)}
@@ -66,7 +68,7 @@ def _with(record: FlightRecord, rank: int, told: CollectiveCalls) -> FlightRecor
         state=states,
         created_ns=created,
         completed_ns=completed if record.completed_ns else (),
-        lost=record.lost or _lost(told.calls),
+        lost=record.lost or _lost(issued.calls),
     )
 
 

@@ -222,9 +222,9 @@ def _not_returned(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[C
     for frame in reversed(frames):
         place = place_of(code, frame)
         above = [_past(jump) for jump in (place.exits if place is not None else ()) if jump.line < frame.line]
-        told = [condition for condition in above if not is_the_same_everywhere(condition)]
-        if told:
-            return (told[0], frame) if len(told) == 1 else None
+        differing = [condition for condition in above if not is_the_same_everywhere(condition)]
+        if differing:
+            return (differing[0], frame) if len(differing) == 1 else None
     return None
 
 
@@ -266,8 +266,8 @@ def _with_telling_condition(
     if found.relation not in (Relation.CONDITIONAL, Relation.UNCONDITIONAL):
         return found
     under = one if found.relation is Relation.CONDITIONAL else other
-    told = rank_test(under, code) or condition_over(under[1:], code)
-    return found if told is None else Comparison(found.relation, condition=told[0], frame=told[1])
+    deciding = rank_test(under, code) or condition_over(under[1:], code)
+    return found if deciding is None else Comparison(found.relation, condition=deciding[0], frame=deciding[1])
 
 
 def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:

@@ -59,8 +59,8 @@ def by_stop_requested(desync: Desync, calls: PerRank[CollectiveCalls] | None, co
     for asked in rank_requests(code, "stop"):
         stopped = asked.made_by(ranks)
         training = tuple(rank for rank in ranks if rank not in stopped)
-        told = desync.tied or stopped == desync.minority
-        if stopped and told and _only_these_train(training, desync, calls):
+        is_decided = desync.tied or stopped == desync.minority
+        if stopped and is_decided and _only_these_train(training, desync, calls):
             return replace(
                 desync,
                 cause=Cause.LEFT,

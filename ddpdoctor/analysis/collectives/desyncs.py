@@ -79,8 +79,8 @@ def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
     """
     first: dict[tuple[int, ...], Desync] = {}
     for desync in found:
-        told = first.get(desync.minority)
-        if not desync.tied and (told is None or _before(desync, told)):
+        known = first.get(desync.minority)
+        if not desync.tied and (known is None or _before(desync, known)):
             first[desync.minority] = desync
     for desync in found:
         sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)

@@ -90,9 +90,9 @@ def _parted(by_rank: Mapping[int, RankActivity], ended: Mapping[int, Failure], c
 
 def _waited(rank: int, failure: Failure) -> RankActivity | None:
     stack = failure.error.stack if failure.error is not None else ()
-    told = activity_in_stack(stack)
-    if told is None or told[0] is not Activity.COLLECTIVE:
+    activity = activity_in_stack(stack)
+    if activity is None or activity[0] is not Activity.COLLECTIVE:
         return None
     return RankActivity(
-        rank=rank, kind=told[0], operation=told[1], place=failure.place, moves=False, moved=False, process=None
+        rank=rank, kind=activity[0], operation=activity[1], place=failure.place, moves=False, moved=False, process=None
     )

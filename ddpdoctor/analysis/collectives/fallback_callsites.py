@@ -51,7 +51,7 @@ def other_lines(calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] 
 def _waiting(stacks: Stacks, activity: Activity) -> tuple[Frame, ...]:
     """The program's frames of the main thread where this is what it waits in; none otherwise."""
     main = stacks.main
-    told = activity_in_stack(main.frames) if main is not None else None
-    if main is None or told is None or told[0] is not activity:
+    shown = activity_in_stack(main.frames) if main is not None else None
+    if main is None or shown is None or shown[0] is not activity:
         return ()
     return program_frames(main.frames)

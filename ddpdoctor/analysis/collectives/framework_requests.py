@@ -43,9 +43,9 @@ def line_of(request: Request) -> Frame:
 def rank_requests(code: SourceCode | None, wants: str) -> Iterator[RankRequest]:
     """The requests of this kind that not every rank makes."""
     for request in code.requests if code is not None else ():
-        told = next((one for one in request.conditions if request.wants == wants and tells_ranks_apart(one)), None)
-        if told is not None:
-            yield RankRequest(request, told)
+        condition = next((one for one in request.conditions if request.wants == wants and tells_ranks_apart(one)), None)
+        if condition is not None:
+            yield RankRequest(request, condition)
 
 
 def exits_of(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> RankRequest | None:
@@ -75,9 +75,9 @@ def exits_with_an_error(
         for request in (code.requests if code is not None else ())
         if request.text.startswith(_RAISES_AN_EXIT) and not _ENDS_WELL.fullmatch(request.text)
     }
-    said = [request for request, status in raised.items() if any(_is_printed(status, line) for line in printed)]
-    if said:
-        return said[0] if len(said) == 1 else None
+    printed_by = [request for request, status in raised.items() if any(_is_printed(status, line) for line in printed)]
+    if printed_by:
+        return printed_by[0] if len(printed_by) == 1 else None
     asked = [one for one in rank_requests(code, "stop") if one.request in raised]
     named = [one.request for one in asked if {*one.made_by(sorted({*ranks, *others}))} == {*ranks}]
     return named[0] if len(named) == len(raised) == 1 else None

@@ -15,12 +15,12 @@ NAMELESS = ("", "undefined")  # descriptions of groups that the program gave non
 
 def with_members(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> PerRank[FlightRecord]:
     """The records, with the members of every group that a rank's agent told; gloo's recorder shows none."""
-    told = {
+    members = {
         entry.rank: {one.group: one.ranks for one in entry.value.groups} for entry in calls or () if entry.value.groups
     }
-    if not told:
+    if not members:
         return records
-    entries = (Entry(entry.rank, entry.host, _completed(entry.value, told.get(entry.rank, {}))) for entry in records)
+    entries = (Entry(entry.rank, entry.host, _completed(entry.value, members.get(entry.rank, {}))) for entry in records)
     return PerRank(tuple(entries), launched=records.launched)
 
 

@@ -61,9 +61,9 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
                 for key in _keys(entry.value, group):
                     numbers[_table(entry.value)][key].add(group.number)
     agreed = {
-        table: {key: next(iter(told)) for key, told in keys.items() if len(told) == 1}
+        table: {key: next(iter(seen)) for key, seen in keys.items() if len(seen) == 1}
         for table, keys in numbers.items()
-        if all(len(told) == 1 for key, told in keys.items() if not key.description)
+        if all(len(seen) == 1 for key, seen in keys.items() if not key.description)
     }
     named = tuple(
         Entry(entry.rank, entry.host, _completed(entry.value, _told(entry.value, agreed.get(_table(entry.value), {}))))
@@ -107,7 +107,7 @@ def _shapes(records: Iterable[FlightRecord]) -> dict[Table, dict[int, Shape]]:
             if group.number is not None and group.ranks is not None:
                 found[_table(record)][group.number].add(_shape(group.description, group.ranks))
     return {
-        table: {number: next(iter(told)) for number, told in shapes.items() if len(told) == 1}
+        table: {number: next(iter(seen)) for number, seen in shapes.items() if len(seen) == 1}
         for table, shapes in found.items()
     }
 

@@ -112,10 +112,10 @@ def _parts_match(
 
     A list that is empty is not known; where none is, any parts may belong together.
     """
-    told = {whole for whole in lists.values() if whole}
-    if len(told) != 1:
-        return not told
-    (whole,) = told
+    known = {whole for whole in lists.values() if whole}
+    if len(known) != 1:
+        return not known
+    (whole,) = known
     if len(whole) == 1 < len(positions) == whole[0][0]:  # gloo's list of outputs is one tensor, a slice a rank
         whole = (whole[0][1:],) * len(positions)
     for rank, part in parts.items():

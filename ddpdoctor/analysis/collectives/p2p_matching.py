@@ -147,10 +147,10 @@ def _misdirected(found: Sequence[Unmatched], programs: ProgramComparison) -> tup
     for one in found:
         oldest.setdefault(one.rank, one)
     awaited = {(one.rank, one.kind, one.partner) for one in found}
-    told = [partners.other_partner(one.rank, one.entry) for one in oldest.values()]
+    partners_of = [partners.other_partner(one.rank, one.entry) for one in oldest.values()]
     asked = [
         replace(one, awaited=(one.expected_partner, OPPOSITE[one.expected_op], one.rank) in awaited)
-        for one in told
+        for one in partners_of
         if one is not None
     ]
     other = tuple(one for one in asked if one.agreed or one.awaited)

@@ -236,8 +236,8 @@ def derive(
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
     issued = [group for entry in calls or () for group in entry.value.new_groups]
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
-    told = {rank for ranks in lists.values() for rank in ranks}
-    everybody = tuple(sorted(told | {*all_records.ranks} | {*records.ranks}))
+    listed = {rank for ranks in lists.values() for rank in ranks}
+    everybody = tuple(sorted(listed | {*all_records.ranks} | {*records.ranks}))
     members = {
         group.name: group.ranks for group in issued if group.name is not None and min(group.ranks, default=0) >= 0
     }

@@ -59,10 +59,10 @@ class Signatures:
         `{name}` and `{shape}` in `words` stand for what each side called, and with what.
         """
         sides = self.sides.sides if self.sides.tied else self.sides.sides[::-1]
-        told = [(ranks, self.made[ranks[0]]) for ranks in sides]
+        called = [(ranks, self.made[ranks[0]]) for ranks in sides]
         return " where ".join(
             f"{group_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} about to {words.format(name=one.name, shape=one.shape)}"
-            for ranks, one in told
+            for ranks, one in called
         )
 
 
@@ -72,16 +72,16 @@ def signatures_of(failures: Iterable[Failure]) -> Signatures | None:
     PyTorch counts ranks within the group: where that is not the job's own count, each rank is believed about itself alone.
     """
     own: dict[int, Signature] = {}
-    told: dict[int, Signature] = {}
+    all_ranks: dict[int, Signature] = {}
     in_group = False
     each = [*failures]
     for failure in each:
         found = {int(match["rank"]): _signature(match) for match in _RUNNING.finditer(failure.text)}
-        told |= found
+        all_ranks |= found
         if found and failure.rank is not None:
             number, own[failure.rank] = next(iter(found.items()))
             in_group |= number != failure.rank
-    made = own if in_group else told
+    made = own if in_group else all_ranks
     if len({*made.values()}) < 2:
         return None
     return Signatures(made=made, where=tuple(where for failure in each for where in failure.where("refused here")))

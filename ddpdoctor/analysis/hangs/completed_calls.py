@@ -23,14 +23,14 @@ def completed_by(
     if transfers and any(map(_counts_transfers, timeline.call_index.records.values())):
         return {}
     found = {}
-    told = _by_status(timeline, group) if not transfers else {}
+    by_status = _by_status(timeline, group) if not transfers else {}
     for sequence in group.group_sequences.sequences:
         record = timeline.call_index.records[sequence.rank]
         last = _last_done(sequence, record.state)
-        found[sequence.rank] = last if last is not None else told.get(sequence.rank)
+        found[sequence.rank] = last if last is not None else by_status.get(sequence.rank)
     for rank in group.recorded:  # an `onlyActive` dump has no entries of a completed group
         if rank not in found:
-            found[rank] = told.get(rank)
+            found[rank] = by_status.get(rank)
     for rank in group.open.keys() & dropped:
         found[rank] = max(found.get(rank) or 0, group.open[rank].seq - 1)
     return {rank: seq for rank, seq in found.items() if seq is not None}

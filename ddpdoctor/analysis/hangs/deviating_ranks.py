@@ -80,8 +80,8 @@ class DeviatingRanks:
         Those of all groups with the same part in the job, where these wait in a collective with the same number.
         """
         operations = sorted(found.operations, key=lambda one: one.group is None)
-        told = (one for operation in operations if (one := self._by_surplus_in(operation, found)) is not None)
-        first = next(told, None)
+        verdicts = (one for operation in operations if (one := self._by_surplus_in(operation, found)) is not None)
+        first = next(verdicts, None)
         if first is None:
             return None
         alike = [one for one in operations if one is not first.operations[0] and self._is_alike(one, first)]
@@ -98,8 +98,8 @@ class DeviatingRanks:
         if without:
             return _at(Reason.LEFT_OUT, without, operation)
         besides = {rank for rank in operation.waiting if self._surplus(rank, operation) > 0}
-        told = len(operation.absent) > len(operation.waiting) or besides == {*operation.waiting}
-        if besides and (found.reason is Reason.CYCLE or told):
+        is_decided = len(operation.absent) > len(operation.waiting) or besides == {*operation.waiting}
+        if besides and (found.reason is Reason.CYCLE or is_decided):
             return _at(Reason.EXTRA, besides, operation)
         return None
 

@@ -68,8 +68,8 @@ def derive(
     test = shared_rank_test(paths, code) if not tests_nothing else None
     who = callers(test, living, ended, [*living, *ended])
     readable = test is not None and selects_ranks(test[0].test)
-    told = who.agrees or (not readable and who.few and len(living) < len(ended))
-    return EndedPeers(ended=ended, waiting=activities.each, test=test if told else None, few_wait=who.few)
+    is_decided = who.agrees or (not readable and who.few and len(living) < len(ended))
+    return EndedPeers(ended=ended, waiting=activities.each, test=test if is_decided else None, few_wait=who.few)
 
 
 def _is_one_call(operations: AbstractSet[str]) -> bool:

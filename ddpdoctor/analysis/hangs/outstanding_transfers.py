@@ -106,14 +106,14 @@ def ended_by_partners(timeline: Timeline, transfers: Transfers) -> Iterator[Ende
             batch = found[call.rank, pair.group, call.seq]
             if op == "send" or not ended:
                 batch.append(one if ended else None)
-    told = set()
+    reported = set()
     for batch in found.values():
         ended_all = [one for one in batch if one is not None]
         if not ended_all or len(ended_all) < len(batch):
             continue
         first = ended_all[0]
-        if first.call.rank not in told and _is_oldest(first.call, timeline.call_index.records[first.call.rank]):
-            told.add(first.call.rank)
+        if first.call.rank not in reported and _is_oldest(first.call, timeline.call_index.records[first.call.rank]):
+            reported.add(first.call.rank)
             yield first
 
 

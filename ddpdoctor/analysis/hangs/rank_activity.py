@@ -291,7 +291,7 @@ def _shown_by_line(
 
 def _may_be_a_wait(kind: Activity, operation: str, stacks: Stacks | None, code: SourceCode | None) -> bool:
     """Whether a rank that does this may wait for the collective that its recorder shows outstanding."""
-    told = activity_in_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
+    activity = activity_in_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
     if kind is Activity.SLEEP:
         return stacks is not None and polls_a_call(stacks, code)
-    return kind in _MAY_BE_A_WAIT and (told is None or operation == BACKWARD)
+    return kind in _MAY_BE_A_WAIT and (activity is None or operation == BACKWARD)

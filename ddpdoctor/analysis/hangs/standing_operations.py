@@ -25,10 +25,10 @@ class StandingOperations:
         A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does
         not stand while another one lacks its partner, or waits for it behind something else.
         """
-        told = operation.group is None or operation.group.group_sequences.members_known
+        members_known = operation.group is None or operation.group.group_sequences.members_known
         return (
             operation.complete
-            and told
+            and members_known
             and {*operation.members}.isdisjoint(self.outstanding.not_kept)
             and len(operation.members) > 1
             and _all_take_part(operation)

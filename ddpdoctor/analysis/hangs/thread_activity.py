@@ -43,18 +43,18 @@ def thread_activity(stacks: Stacks | None, thread: Thread | None, process: Proce
     if is_at_its_own_end(stacks):
         return Activity.EXITING, OWN_END  # no Python is left to run: it collects garbage, with the GIL
     in_the_kernel = process is not None and process.state == "D" and not _went_on(stacks, process)
-    told = activity_in_stack(thread.frames if thread else ())
+    activity = activity_in_stack(thread.frames if thread else ())
     main = activity_in_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
     if main is not None and main[0] is Activity.EXITING:
         return main
     idle = thread is not None and not thread.active
-    if told is None or told[0] not in WAITS_FOR_PEERS:
+    if activity is None or activity[0] not in WAITS_FOR_PEERS:
         if process is not None and in_the_kernel:
             return Activity.UNINTERRUPTIBLE, process.system_call or _function(thread)
-    elif told[1] == BACKWARD and not idle:
+    elif activity[1] == BACKWARD and not idle:
         return Activity.COMPUTING, BACKWARD
-    if told is not None:
-        return told
+    if activity is not None:
+        return activity
     return _by_system_call(thread, process, idle=idle)
 
 

@@ -69,16 +69,16 @@ class WaitForGraph:
         Nothing where one group says it all, and where all left one or those that did not are at fault.
         """
         others = len({*self.waiting} - {*self.ranks})
-        told = []
+        sentences = []
         if others and self.groups > 1:
             them = verb(self.ranks, "it", "them")
             wait = "rank waits" if others == 1 else "ranks wait"
-            told.append(
+            sentences.append(
                 f"{others} other {wait} for {them}, directly or through others, in {self.groups} process groups"
             )
         if self.without_dump and self.reason is not Reason.MISSING:
-            told.append(f"{group_ranks(self.without_dump)} left no dump: it is open what happened there")
-        return tuple(told)
+            sentences.append(f"{group_ranks(self.without_dump)} left no dump: it is open what happened there")
+        return tuple(sentences)
 
     def awaiting(self, ranks: Collection[int]) -> Iterator[tuple[Operation, tuple[int, ...]]]:
         """For each of these ranks the oldest operation that lacks it, collectives first, with all of the ranks that it lacks."""

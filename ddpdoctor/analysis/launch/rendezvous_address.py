@@ -53,18 +53,20 @@ def derive(
     Raises:
         SkipCheck: nothing is known of the ranks.
     """
-    told = by_rank(joining)
+    joinings = by_rank(joining)
     waiting, refused = dict(_waiting(activities)), dict(_refused(exits))
     if activities is None and exits is None:
         raise SkipCheck("neither the stacks of ranks nor their ends are known")
-    seen = tuple(dict.fromkeys(line for one in told.values() for line in one.overwrites))
+    seen = tuple(dict.fromkeys(line for one in joinings.values() for line in one.overwrites))
     in_source = overwrites.each if overwrites is not None and not seen else ()
-    wrong = _wrong_addresses(told, {*waiting, *refused}, refused, in_source)
-    at_rank_0 = told[0].used if 0 in told else None
-    of_rank_0 = not wrong and not any(one.given or one.launchers_store for one in told.values())
+    wrong = _wrong_addresses(joinings, {*waiting, *refused}, refused, in_source)
+    at_rank_0 = joinings[0].used if 0 in joinings else None
+    of_rank_0 = not wrong and not any(one.given or one.launchers_store for one in joinings.values())
     at_fault, tied = tuple(wrong), False
     if of_rank_0 and at_rank_0 is not None:
-        others = {rank: one.used for rank, one in told.items() if rank in {*waiting, *refused} and one.used is not None}
+        others = {
+            rank: one.used for rank, one in joinings.items() if rank in {*waiting, *refused} and one.used is not None
+        }
         wrong = {rank: (used, at_rank_0) for rank, used in sorted(others.items()) if _port(used) != _port(at_rank_0)}
         at_fault, tied = _sides(wrong, others, at_rank_0)
     _, given = next(iter(wrong.values()), (None, None))
@@ -79,7 +81,9 @@ def derive(
         overwrites=_by_line(
             {
                 rank: _at_fault(
-                    told[rank].overwrites if seen and rank in told else in_source, given, [] if used is None else [used]
+                    joinings[rank].overwrites if seen and rank in joinings else in_source,
+                    given,
+                    [] if used is None else [used],
                 )
                 for rank, (used, _) in wrong.items()
             }
@@ -93,16 +97,16 @@ Addresses: TypeAlias = "dict[int, tuple[str | None, str | None]]"
 
 
 def _wrong_addresses(
-    told: Mapping[int, Joining],
+    joinings: Mapping[int, Joining],
     ranks: Collection[int],
     refused: Mapping[int, tuple[str, Frame | None]],
     in_source: Sequence[EnvOverwrite],
 ) -> Addresses:
     """Those of these ranks that use another address than their launcher gave them."""
     wrong: Addresses = {}
-    several = len({one.used for one in told.values()}) > 1
+    several = len({one.used for one in joinings.values()}) > 1
     for rank in sorted(ranks):
-        known = told.get(rank, Joining(called=True))
+        known = joinings.get(rank, Joining(called=True))
         lines = tuple(line for line in known.overwrites or in_source if line.name and not line.conditional)
         used = known.used or (refused[rank][0] if rank in refused else _rewritten(known.given, lines))
         if _differ(used, known.given) and (known.launchers_store or several):
@@ -163,9 +167,9 @@ def _refused(exits: PerRank[RankExit] | None) -> Iterator[tuple[int, tuple[str, 
     for entry in exits or ():
         error: RankError | None = entry.value.error
         while error is not None:
-            said = _CONNECTS.search(error.message)
-            if said is not None:
-                yield entry.rank, (f"{said['host'].strip()}:{said['port']}", users_frame(error.stack))
+            address = _CONNECTS.search(error.message)
+            if address is not None:
+                yield entry.rank, (f"{address['host'].strip()}:{address['port']}", users_frame(error.stack))
                 break
             error = error.cause
 

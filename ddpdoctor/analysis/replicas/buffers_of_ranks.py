@@ -18,8 +18,8 @@ class BuffersOfRanks:
     """The buffers of all ranks, step after step. Those that wrappers leave to each rank may become different."""
 
     def __init__(self, tracks: Mapping[int, Track]) -> None:
-        told = [track.broadcasts_buffers for track in tracks.values()]
-        self._left_to_ranks = {prefix for mine in told for prefix, broadcasts in mine.items() if not broadcasts}
+        broadcasting = [track.broadcasts_buffers for track in tracks.values()]
+        self._left_to_ranks = {prefix for mine in broadcasting for prefix, broadcasts in mine.items() if not broadcasts}
         self._ignored = frozenset(name for track in tracks.values() for name in track.ignored_buffers)
         self._is_wrapped = any(track.wrap_lines or track.start for track in tracks.values())
         self._unchanged: Counter[str] = Counter()

@@ -237,10 +237,12 @@ def _absent_states(seen: ByRank) -> tuple[StructureDifference, ...]:
     """The state that some ranks have before the step and others do not: one of them loaded it, or began anew."""
     held = {rank: one.state for rank, one in seen.items() if one.state is not None}
     names = dict.fromkeys(name for state in held.values() for name in state)
-    said = {name: {rank: "present" if name in state else "absent" for rank, state in held.items()} for name in names}
+    presence = {
+        name: {rank: "present" if name in state else "absent" for rank, state in held.items()} for name in names
+    }
     return tuple(
         StructureDifference(role="optimizer state", name=name, aspect="presence", sides=sides_of(of_rank))
-        for name, of_rank in said.items()
+        for name, of_rank in presence.items()
         if len({*of_rank.values()}) > 1
     )
 

@@ -94,14 +94,14 @@ def modes_differ(seen: ByRank, before: ByRank | None, step: int) -> Iterator[Mod
         return
     were = {tuple(sorted(one.modes.items())) for one in before.values()} if before is not None else set()
     changed = tuple(rank for rank in sorted(modes) if modes[rank] not in were) if len(were) == 1 else ()
-    told = 0 < len(changed) < len(modes)
-    ranks = changed if told else decided.minority
+    is_decided = 0 < len(changed) < len(modes)
+    ranks = changed if is_decided else decided.minority
     alone = not any(one.modes for rank, one in seen.items() if rank not in ranks)
     calls = {rank: line for rank in ranks if alone and (line := seen[rank].lines.get("eval")) is not None}
     yield ModesDiffer(
         step=step,
         ranks=ranks,
-        tied=decided.tied and not told,
+        tied=decided.tied and not is_decided,
         sides=sides_of({rank: one.evaluating or "none" for rank, one in seen.items()}),
         lines=calls or lines_at(seen, "forward"),
         set_here=bool(calls),

@@ -164,7 +164,7 @@ def _picture(tracks: dict[int, Track]) -> StepPicture | None:
             )
     numbers = [step_of(steps[place]) for place in places]
     every = math.ceil(len(places) / 8)
-    told = (
+    sentence = (
         f"The replicas agree after all {len(steps)} audited steps."
         if diverged is None
         else f"The replicas differ first after step {step_of(steps[diverged])}."
@@ -175,7 +175,7 @@ def _picture(tracks: dict[int, Track]) -> StepPicture | None:
         cells=tuple(cells),
         width=LEFT + CELL * len(places) + 30,
         height=TOP + ROW * len(ranks) + 6,
-        sentence=told,
+        sentence=sentence,
     )
 
 

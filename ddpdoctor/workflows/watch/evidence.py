@@ -229,8 +229,8 @@ class JobEvidence:
             if log is not None and code == 0 and (read.earlier or not any(failures_in_launch(ranks, ended))):
                 log = without_handled_errors(exits, log)
             with contextlib.suppress(OSError):
-                said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
-                exits = with_users_faulthandler(exits, said)
+                stderr = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
+                exits = with_users_faulthandler(exits, stderr)
         request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None
         interrupted = request is not None and stall is None and ended_as_requested(exits, request)
         return _Ending(exits=exits, log=log, request=request, interrupted=interrupted)
