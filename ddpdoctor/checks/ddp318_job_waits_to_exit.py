@@ -1,4 +1,4 @@
-"""A rank has come to its end but its process does not go: a thread, a process group or a child keeps it alive."""
+"""A rank has reached its end but its process does not go: a thread, a process group or a child keeps it alive."""
 
 from __future__ import annotations
 

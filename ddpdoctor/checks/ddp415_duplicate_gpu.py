@@ -41,7 +41,7 @@ def check(
     gpus: PerRank[Gpus] | None,
     failures: Failures | None,
 ) -> Iterator[Finding]:
-    """One finding per GPU that several ranks of a host come to, by NCCL's own words or by what the ranks would choose."""
+    """One finding per GPU that several ranks of a host use, by NCCL's own words or by what the ranks would choose."""
     if failures is not None and failures.of("DDP415"):
         yield from _by_words(failures)
     elif launches is not None and environments is not None and gpus is not None:

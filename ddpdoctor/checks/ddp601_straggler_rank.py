@@ -1,4 +1,4 @@
-"""One rank comes to nearly every collective after all others, or is far slower at the same work: all wait for it."""
+"""One rank reaches nearly every collective after all others, or is far slower at the same work: all wait for it."""
 
 from __future__ import annotations
 

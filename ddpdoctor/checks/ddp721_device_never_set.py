@@ -106,7 +106,7 @@ def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
 
 
 def _site_in(graph: CallGraph, owner: Function, function: Function, call: Call) -> Call | None:
-    """What `owner` calls to come to a call: the call itself, or the only call of its function."""
+    """What `owner` calls to reach a call: the call itself, or the only call of its function."""
     if function.id == owner.id:
         return call
     callers = graph.callers.get(function.id, [])

@@ -48,7 +48,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _decides(function: Function, guard: Guard) -> bool:
-    """Whether a test lets some ranks only come to a line, and the others go on elsewhere."""
+    """Whether a test lets some ranks only reach a line, and the others go on elsewhere."""
     if guard.form != "after":
         return guard.form != "decorator"
     left = (leave for leave in function.exits if not leave.fails)

@@ -140,7 +140,7 @@ class EnvOverwrite:
     function: str
     """The function that it stands in, `<module>` outside of all."""
     conditional: bool = False
-    """Whether it stands under an `if`: other ranks, or another run, may not come to it."""
+    """Whether it stands under an `if`: other ranks, or another run, may not reach it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class RankStatus:
     steps_per_second: float | None = None
     """Over the last samples."""
     late_seconds: float | None = None
-    """By how much it comes to collectives after the first rank of its host (median of the last ones)."""
+    """By how much it reaches collectives after the first rank of its host (median of the last ones)."""
     cpu_share: float | None = None
     """CPU seconds per second."""
     memory_bytes: int | None = None

@@ -139,7 +139,7 @@ class EpochSeen:
     batches: int
     """How many batches were drawn."""
     finished: bool
-    """Whether the pass came to its end."""
+    """Whether the pass reached its end."""
     length: int | None
     """The length of the data set; None where it has none."""
     indices: tuple[int, ...] | None

@@ -150,7 +150,7 @@ def waits_elsewhere(desyncs: Sequence[Desync]) -> str:
 
 
 def or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
-    """A rank that passes over a batch comes to the end of its loop as early as one that has fewer of them."""
+    """A rank that passes over a batch reaches the end of its loop as early as one that has fewer of them."""
     if lines:
         yield (
             f"{group_ranks(ranks)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "

@@ -57,7 +57,7 @@ def _lengths(departure: LoopDeparture) -> str:
 
 
 def skips(departure: LoopDeparture) -> list[str]:
-    """The `continue`s, as `train.py:58`, by which a rank that came to the end of its loop early may have passed over a turn.
+    """The `continue`s, as `train.py:58`, by which a rank that reached the end of its loop early may have passed over a turn.
 
     None where batches were counted: these tell how many each rank drew.
     """

@@ -111,7 +111,7 @@ def between(
     calls: PerRank[CollectiveCalls] | None,
     code: SourceCode | None,
 ) -> Iterator[Where]:
-    """The statements between the last forward that all ranks called and the call that the ones that `ended` did not come to.
+    """The statements between the last forward that all ranks called and the call that the ones that `ended` did not reach.
 
     Only of a loop in which both stand, so that there is no other way past that call but out of the loop. `waiting` are the loops
     in which the others wait, each with a line in it.

@@ -30,7 +30,7 @@ class Reached:
     """Where the way to the rendezvous ended."""
 
     probe: MasterProbe
-    """The step that it came to, with the reason where it went no further."""
+    """The step that it reached, with the reason where it went no further."""
     store: TCPStore | None = None
     """The store; None unless `probe.outcome` is `joined`."""
     address: str = ""

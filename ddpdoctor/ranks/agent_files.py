@@ -129,7 +129,7 @@ class RankProcess:
         return OF_FAULTHANDLER.get(first.removeprefix(FATAL)) if first.startswith(FATAL) else None
 
     def left_at(self) -> float | None:
-        """When the interpreter of the rank came to its end in order (whatever its exit code), or None."""
+        """When the interpreter of the rank reached its end in order (whatever its exit code), or None."""
         left = read_json(Left, self._bytes("left"))
         return left.at if left is not None else None
 

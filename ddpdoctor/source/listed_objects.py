@@ -241,7 +241,7 @@ class ListedObjects:
         return found
 
     def _tests_of_ranks(self, at: At) -> tuple[str, ...]:
-        """The tests that let only some ranks come to a place, as they are written."""
+        """The tests that let only some ranks reach a place, as they are written."""
         found = []
         for block in at.block.chain():
             if self._is_of_some(block, at.scope):

@@ -32,7 +32,7 @@ class At:
     scope: Scope
     """The function, class body or module that the expression stands in."""
     order: int
-    """The number that the walk had come to: earlier assignments count; `reaching.END` for after everything."""
+    """The number that the walk had reached: earlier assignments count; `reaching.END` for after everything."""
     block: Block
     """The block that the expression stands in."""
 

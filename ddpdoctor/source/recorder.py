@@ -1,4 +1,4 @@
-"""What one walk over a module has found so far, and the scope, the block and the order that it has come to."""
+"""What one walk over a module has found so far, and the scope, the block and the order that it has reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_ENTERED = 20  # of one block: generated code has thousands of `enter_conte
 
 
 class Recorder:
-    """The scopes of a module, and the place in them that the walk has come to."""
+    """The scopes of a module, and the place in them that the walk has reached."""
 
     def __init__(self, tree: ast.Module, file: str) -> None:
         self.scopes: list[Scope] = []

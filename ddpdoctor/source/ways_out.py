@@ -1,4 +1,4 @@
-"""The statements by which a run leaves a loop or its turn, or does not come to a statement."""
+"""The statements by which a run leaves a loop or its turn, or does not reach a statement."""
 
 from __future__ import annotations
 

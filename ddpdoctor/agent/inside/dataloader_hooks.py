@@ -90,7 +90,7 @@ class Batches:
         self._training: LoaderEpoch | None = None
         self._trained: dict[int, list[int]] = {}  # by loader: its number among those trained on, and that of its epoch
         self.on_end: Callable[[], None] = lambda: None
-        """Called where a pass that was trained on has come to its end: perhaps after the last step."""
+        """Called where a pass that was trained on has reached its end: perhaps after the last step."""
 
     @property
     def position(self) -> BatchPosition | None:

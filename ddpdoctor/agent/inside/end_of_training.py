@@ -37,7 +37,7 @@ class EndOfTraining:
         self._budget, self._models, self._counts = budget, models, counts
         self._state, self._averaging, self._optimizers = state, averaging, optimizers
         self._weights = LastWeightsLog(trace, digests, models, counts)
-        self._passes = 0  # over loaders that were trained on, as far as they have come to their end
+        self._passes = 0  # over loaders that were trained on, as far as they have reached their end
 
     def pass_over(self) -> None:
         """The loop over a loader that was trained on has ended: where no step follows, the weights now are the last ones."""

@@ -110,7 +110,7 @@ def _began(desync: Desync) -> int:
 def _by_passes(
     desync: Desync, timeline: Timeline, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
 ) -> Desync:
-    """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
+    """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have reached it again.
 
     Then they have left out the call that the others make behind it. Where it is not known, and no majority shows who deviates,
     nobody is said to have left the loop early.
@@ -152,7 +152,7 @@ def _came_again(
     calls: PerRank[CollectiveCalls] | None,
     code: SourceCode | None,
 ) -> bool | None:
-    """Whether the ranks in the loop have come to it `again`, and left out the call behind it in which those `there` wait.
+    """Whether the ranks in the loop have reached it `again`, and left out the call behind it in which those `there` wait.
 
     False where they make a turn more of the same pass; None where nothing shows which of both it is.
     """

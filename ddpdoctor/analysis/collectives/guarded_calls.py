@@ -134,8 +134,8 @@ def _passed_by(
 ) -> Comparison | None:
     """How a rank stands to a caller for which it waits, at a later line: not under the test above the caller's call.
 
-    The caller has not come to the line of the rank, so that both are in one turn of the loops around them. Where the line is
-    earlier, in a loop around both, a rank that came to it after the caller had called is in the next turn.
+    The caller has not reached the line of the rank, so that both are in one turn of the loops around them. Where the line is
+    earlier, in a loop around both, a rank that reached it after the caller had called is in the next turn.
     """
     waits = deadlock.waits.get(rank)
     theirs = groups.get(waits.group) if waits is not None else None
@@ -158,7 +158,7 @@ def _past_the_condition(
 ) -> Comparison | None:
     """How the stack of a caller, under a condition, stands to that of a rank that has passed by its call.
 
-    None where that rank may yet come to it.
+    None where that rank may yet reach it.
     """
     comparison = compare(one, other, code, sides)
     here, there = next(((a, b) for a, b in zip(one, other, strict=False) if a != b), (None, None))

@@ -333,7 +333,7 @@ def _by_the_call_behind(
 ) -> _Found | None:
     """Some ranks made a call behind the loop, under no condition, where the others made a further forward in it.
 
-    These still have to come to that call: without a data loader that counts, it tells that the loop of the former was shorter.
+    These still have to reach that call: without a data loader that counts, it tells that the loop of the former was shorter.
     """
     least, early = _first_to_end(marks)
     if (
@@ -353,7 +353,7 @@ def _by_the_call_behind(
 
 
 def _may_be_left_out(call: CollectiveCall, rank: int, timeline: Timeline | None, code: SourceCode | None) -> bool:
-    """Whether a condition stands around a line that led to this call, so that others may never come to it."""
+    """Whether a condition stands around a line that led to this call, so that others may never reach it."""
     lines = (call.place, *_program_of(call, rank, timeline))
     return any(not is_the_same_everywhere(one) for line in lines for one in _conditions(line, code))
 

@@ -279,7 +279,7 @@ class ProgramComparison:
     def _groups(self, rank: int) -> Mapping[str, ProcessGroup]:
         """The groups of a rank by name, with their members as far as anything tells them.
 
-        A recorder may know a group by its calls alone, and does not show one that the rank is in and has not come to.
+        A recorder may know a group by its calls alone, and does not show one that the rank is in and has not reached.
         """
         groups = {group.name: group for group in self.records[rank].groups}
         for one in self.memberships.get(rank, ()):

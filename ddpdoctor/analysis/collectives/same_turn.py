@@ -44,7 +44,7 @@ def _by_multiprocessing(stacks: Stacks) -> bool:
 
 
 def _shared(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> Iterator[tuple[Frame, Frame]]:
-    """The frames, outermost first, by which both came to the last function that both are in."""
+    """The frames, outermost first, by which both reached the last function that both are in."""
     for here, there in zip(one, other, strict=False):
         if (here.file, here.function) != (there.file, there.function):
             return

@@ -29,7 +29,7 @@ from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import GivenRoot, LoopTurn, Stacks
 from ddpdoctor.model import SkipCheck
 
-# no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
+# no rank comes out of these before every other has reached them; a root may come out of a broadcast, and the others follow
 MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
 # out of these a rank may come while another still waits: who is past them may have called them
 _LETS_OUT = re.compile(r"(?:broadcast|gather|reduce|scatter)(?:_object|_object_list|_multigpu)?$")
@@ -84,7 +84,7 @@ def derive(
 def _tells_more(found: StackDesync, by_source: StackDesync) -> bool:
     """Whether the places tell more than the source: not that the ranks that alone make a call have left a loop.
 
-    Their extra call met the next one of the others, so that these came to a later turn.
+    Their extra call met the next one of the others, so that these reached a later turn.
     """
     if found.cause is Cause.LEFT and by_source.cause is Cause.EXTRA and found.culprits == by_source.culprits:
         return False
@@ -162,7 +162,7 @@ def _refuse_without_a_reason(
     paths: Mapping[int, tuple[Frame, ...]],
     code: SourceCode | None,
 ) -> None:
-    """Raises SkipCheck where the source does not show how these ranks, one of each side, came to different collectives."""
+    """Raises SkipCheck where the source does not show how these ranks, one of each side, reached different collectives."""
     under = by_rank[theirs if comparison.relation is Relation.UNCONDITIONAL else mine]
     if cause is Cause.MISMATCH:
         if not _in_two_branches(comparison, by_rank[mine], by_rank[theirs]):

@@ -11,7 +11,7 @@ from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import SourceCode
 
-# ranks that stand so have come to one point of the program by different call paths
+# ranks that stand so have reached one point of the program by different call paths
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 
 
@@ -42,7 +42,7 @@ def one_side_and_all_others(
 ) -> list[list[int]] | None:
     """Of several sides the one under a test that selects exactly its ranks, beside all others, of which none is under it.
 
-    No other rank comes to this call, of whatever group it is. The others may wait for these ranks in several calls, none of
+    No other rank reaches this call, of whatever group it is. The others may wait for these ranks in several calls, none of
     them the same as theirs.
     """
     everyone = sorted(rank for side in sides for rank in side)

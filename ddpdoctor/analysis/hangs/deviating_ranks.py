@@ -149,7 +149,7 @@ class DeviatingRanks:
         return None
 
     def _made_before(self, shared: Operation, other: Operation, operations: Sequence[Operation]) -> dict[int, int]:
-        """By rank the calls of the kind of `other` before `shared`; of those that do not come to it, until what they wait in.
+        """By rank the calls of the kind of `other` before `shared`; of those that do not reach it, until what they wait in.
 
         Nothing where one of these waits in another kind: then it may have made as many.
         """

@@ -50,5 +50,5 @@ class Operation:
 
     @property
     def is_young(self) -> bool:
-        """Whether a rank came to it as recently as in a healthy job."""
+        """Whether a rank reached it as recently as in a healthy job."""
         return bool(self.ages) and min(self.ages) < MOVING_SECONDS

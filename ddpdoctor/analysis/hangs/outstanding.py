@@ -41,7 +41,7 @@ class Outstanding:
     """The groups, by name, and pairs of ranks between which one side has issued more sends or receives than the other."""
 
     doubtful: frozenset[Batch] = frozenset()
-    """Batches with a half whose partner may not have come to it: ring buffers have lost what tells."""
+    """Batches with a half whose partner may not have reached it: ring buffers have lost what tells."""
 
     def oldest(self, rank: int) -> Operation | None:
         """What this rank has waited for the longest."""

@@ -139,7 +139,7 @@ class FinalWait:
 
     @property
     def is_young(self) -> bool:
-        """Whether a healthy job shows it at any moment: the last ranks came to it, or all ranks of a cycle, a moment ago."""
+        """Whether a healthy job shows it at any moment: the last ranks reached it, or all ranks of a cycle, a moment ago."""
         if self.reason is Reason.MISMATCH:
             return False
         if self.reason is Reason.STANDING:

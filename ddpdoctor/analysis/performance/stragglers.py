@@ -1,6 +1,6 @@
 """Who keeps the others waiting, step after step: from when each rank of a host made the collectives that all of them made.
 
-All ranks take the same time for a step, as the collectives in it make them wait for the last one; the last one to come to
+All ranks take the same time for a step, as the collectives in it make them wait for the last one; the last one to reach
 them is the slow one. DDP calls its collectives asynchronously: only where every rank made a call after all of them had made
 the one before it, they had met, and a new round begins. Clocks of different hosts are not compared.
 """

@@ -36,7 +36,7 @@ class Epoch(NamedTuple):
     batches: int
     """The number of batches received."""
     finished: bool
-    """Whether the pass came to its end."""
+    """Whether the pass reached its end."""
     line: SourceLine | None
     """Where the pass began."""
     sampler: str

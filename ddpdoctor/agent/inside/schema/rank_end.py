@@ -49,7 +49,7 @@ class ExitCode(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The interpreter came to its end in order, or by `os._exit`, whatever the exit code."""
+    """The interpreter reached its end in order, or by `os._exit`, whatever the exit code."""
 
     at: float
     """When, in seconds since the epoch."""
