@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from marshal import dumps, loads
 from operator import itemgetter
@@ -12,37 +11,23 @@ from typing import Any, TypeVar
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
+from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+from ddpdoctor.ranks.fr_batches import with_batches
 from ddpdoctor.ranks.fr_groups import UsedGroup, description_of, groups_of, statuses_of
+from ddpdoctor.ranks.fr_older_versions import PEERS, TENSORS, as_written_now, operation_of
 from ddpdoctor.ranks.fr_repeats import NUMBERS, Entries
+from ddpdoctor.ranks.shared_columns import SHARED, shared, shared_states
 from ddpdoctor.whole_numbers import integers
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
 T = TypeVar("T")
-# columns that are kept to be shared: ranks differ little, and a job of thousands must not be kept twice
-SHARED = 1 << 10
 MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
 BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say
-
 MOST_AT_ONCE = 256  # entries that are compared in one go
 
-END_OF_BATCH = "coalesced"  # closes calls that were issued as one
-
 _CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
-_TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
-_KIND = (*_CONTENT, *_TENSORS, "frames")
+_KIND = (*_CONTENT, *TENSORS, "frames")
 _COURSE = (*NUMBERS, "state", "retired")
-_ADDED_LATER = {
-    "process_group": ("", ""),
-    "pg_id": 0,
-    "is_p2p": None,
-    "timeout_ms": None,
-    "frames": (),
-    "retired": False,
-    "time_discovered_completed_ns": None,
-    **dict.fromkeys(_TENSORS, ()),
-}
-_PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
 
@@ -78,7 +63,7 @@ def _parsed(
 ) -> FlightRecord:
     given = decoded[0].keys() if decoded else ()
     if decoded and not decoded[0].keys() >= {*_KIND, *_COURSE}:
-        decoded = [*_completed(decoded)]
+        decoded = [*as_written_now(decoded)]
     columns = _columns(decoded)
     collective, between, created, completed = ((ring.numbers if ring else columns)[name] for name in NUMBERS)
     kinds, firsts = _kinds([columns[name] for name in _KIND])
@@ -88,9 +73,9 @@ def _parsed(
     parsed = _calls(calls, groups)
     own_calls = [call_of[kind] for kind in kinds]
     states = _states(columns["state"], columns["retired"], calls, own_calls)
-    call = _shared(_spread(own_calls, ring))
+    call = shared(_spread(own_calls, ring))
     known = groups_of(groups, document)
-    seq = _shared(_sequence(collective, between, parsed, call))
+    seq = shared(_sequence(collective, between, parsed, call))
     return FlightRecord(
         version=document["version"],
         taken_at=taken_at,
@@ -103,8 +88,8 @@ def _parsed(
         lost=int(decoded[0]["record_id"]) if decoded else 0,
         call=call,
         seq=seq,
-        stack=_shared(_spread([stack_of[kind] for kind in kinds], ring)),
-        state=_with_batches(_shared_states(_spread(states, ring)), known, parsed, call, seq, collective),
+        stack=shared(_spread([stack_of[kind] for kind in kinds], ring)),
+        state=with_batches(shared_states(_spread(states, ring)), known, parsed, call, seq, collective),
         created_ns=integers(created),
         completed_ns=integers([moment or 0 for moment in completed]) if any(completed) else (),
     )
@@ -120,48 +105,6 @@ def _noted_at(entries: Iterable[Mapping[str, Any]]) -> float | None:
 def _spread(column: Sequence[T], ring: Entries | None) -> tuple[T, ...]:
     """The values of all entries, given those of the entries that were decoded."""
     return tuple(column) if ring is None else tuple(map(column.__getitem__, ring.decoded_as))
-
-
-def _completed(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Entries of an older dump with what dumps hold since.
-
-    One number counted all calls of a group then, sends included, which ranks make different numbers of. While the ring still
-    holds all of them, collectives are counted anew.
-    """
-    transfers: dict[object, set[object]] = {}
-    collectives: dict[object, set[object]] = {}
-    counted_anew = False
-    for place, entry in enumerate(entries):
-        if "collective_seq_id" in entry:
-            between = _is_transfer(entry, transfers, collectives)
-            yield {**_ADDED_LATER, "p2p_seq_id": entry["collective_seq_id"], "is_p2p": between, **entry}
-            continue
-        counted_anew = counted_anew or (place == 0 and entry["record_id"] == 0)
-        group, seq, operation = entry.get("pg_id", 0), entry["seq_id"], _named(entry["profiling_name"])[1]
-        known = transfers.setdefault(group, set())
-        between = bool(_PEERS.fullmatch(operation)) or (operation == END_OF_BATCH and seq in known)
-        if between:
-            known.add(seq)
-        collective = seq - len(known) if counted_anew else seq
-        yield {**_ADDED_LATER, "collective_seq_id": collective, "p2p_seq_id": seq, "is_p2p": between, **entry}
-
-
-def _is_transfer(
-    entry: Mapping[str, Any], transfers: dict[object, set[object]], collectives: dict[object, set[object]]
-) -> bool | None:
-    """Whether an entry is a send, a receive, or what closes a batch of them, by the batch's own number. None: read its name.
-
-    `transfers` and `collectives` hold the numbers of sends that each group had made at those that were seen.
-    """
-    if "is_p2p" in entry or "p2p_seq_id" not in entry:
-        return None
-    group, seq, operation = entry.get("pg_id", 0), entry["p2p_seq_id"], _named(entry["profiling_name"])[1]
-    sent, met = transfers.setdefault(group, set()), collectives.setdefault(group, set())
-    if operation == END_OF_BATCH:
-        return bool(sent) and seq not in met  # what it closes may repeat earlier entries, and be cut out
-    between = bool(_PEERS.fullmatch(operation))
-    (sent if between else met).add(seq)
-    return between
 
 
 def _refuse_nested(fields: Iterable[Any]) -> None:
@@ -226,7 +169,7 @@ def _kinds(columns: Sequence[Sequence[Any]]) -> tuple[list[int], list[int]]:
 
 def _distinct(entries: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
     """The entries that differ in content, and the number of each entry's content among them."""
-    what = itemgetter(*_CONTENT, *_TENSORS)
+    what = itemgetter(*_CONTENT, *TENSORS)
     numbers: dict[bytes, int] = {}
     kept: list[dict[str, Any]] = []
     column = []
@@ -256,7 +199,7 @@ def _stacks(
     known = dict(zip(objects, [frames[place] for place in places], strict=True))
     numbers: dict[tuple[int, ...], int] = {}
     number_of = [numbers.setdefault(tuple([known[one] for one in ids]), len(numbers)) for ids in by_ids]
-    return _frames(tuple(frames)), _shared(tuple(numbers)), [number_of[one] for one in column]
+    return _frames(tuple(frames)), shared(tuple(numbers)), [number_of[one] for one in column]
 
 
 @lru_cache(maxsize=SHARED)
@@ -264,19 +207,13 @@ def _frames(places: tuple[tuple[str, int, str], ...]) -> tuple[Frame, ...]:
     return tuple(Frame(file=file, line=line, function=name) for file, line, name in places)
 
 
-@lru_cache(maxsize=SHARED)
-def _shared(column: tuple[T, ...]) -> tuple[T, ...]:
-    """The first of all equal tuples: ranks of one job do the same, and what they share is kept and looked at once."""
-    return column
-
-
 def _calls(entries: Iterable[Mapping[str, Any]], groups: dict[UsedGroup, int]) -> tuple[Call, ...]:
     """What these entries called, and in `groups` the position of each group that they name."""
     written = []
     for entry in entries:
-        backend, operation = _named(entry["profiling_name"])
+        backend, operation = operation_of(entry["profiling_name"])
         group = groups.setdefault(UsedGroup(backend, *_group_name(entry), str(entry["pg_id"])), len(groups))
-        written.append((group, operation, *map(entry.__getitem__, ("is_p2p", "timeout_ms", *_TENSORS))))
+        written.append((group, operation, *map(entry.__getitem__, ("is_p2p", "timeout_ms", *TENSORS))))
     return _calls_in(dumps(written, MARSHAL_VERSION))
 
 
@@ -296,7 +233,7 @@ def _call(
     out_sizes: Iterable[Iterable[int]],
     out_dtypes: Iterable[object],
 ) -> Call:
-    peers = _PEERS.fullmatch(operation)
+    peers = PEERS.fullmatch(operation)
     source, target = (peers["from"] or peers["of"], peers["to"] or peers["at"]) if peers else (None, None)
     return Call(
         group=group,
@@ -310,11 +247,6 @@ def _call(
         output_dtypes=tuple(map(str, out_dtypes)),
         timeout_ms=timeout if isinstance(timeout, int) else None,
     )
-
-
-def _named(profiling_name: str) -> tuple[str, str]:
-    backend, colon, operation = profiling_name.partition(":")
-    return (backend, operation) if colon else ("", backend)
 
 
 def _group_name(entry: Mapping[str, Any]) -> tuple[str, str]:
@@ -349,66 +281,3 @@ def _states(
         State.DONE if silent[number] and gone else state
         for number, gone, state in zip(column, retired, found, strict=True)
     )
-
-
-def _with_batches(
-    states: tuple[State, ...],
-    groups: Sequence[ProcessGroup],
-    calls: Sequence[Call],
-    column: Sequence[int],
-    seq: Sequence[int],
-    collective: Sequence[int],
-) -> tuple[State, ...]:
-    """The states, where calls that were issued as one batch have that of the entry that closes it.
-
-    Their own entries stay `scheduled` for ever. A dump of active entries alone has dropped the closing entry of a batch that
-    is through: the group's status tells that it is. A send that is not through by its entry and is by the status of its group
-    is a batch of its own. That status is of a collective or of a send, whichever ended last: it is believed only where the
-    collectives that the group had made at this send, and one that may follow it, do not come to the same number.
-    """
-    complete = State.DONE in states or not any(group.last_completed for group in groups)
-    if complete and not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
-        return states
-    closed: dict[tuple[int, bool, int], State] = {}
-    times: Counter[tuple[int, bool, int]] = Counter()
-    keys = [(calls[number].group, calls[number].point_to_point, one) for number, one in zip(column, seq, strict=True)]
-    for key, number, state in zip(keys, column, states, strict=True):
-        if calls[number].op == END_OF_BATCH:
-            closed[key] = state
-        times[key] += 1
-    batching = {key[:2] for key in closed} | {key[:2] for key, count in times.items() if count > 1}
-    batching |= {
-        key[:2]
-        for key, state, made in zip(keys, states, collective, strict=True)
-        if key[1] and state is State.SCHEDULED and groups[key[0]].last_completed == key[2] > made + 1
-    }
-    if not batching:
-        return states
-    through = {
-        key: groups[key[0]].last_completed or 0
-        for key in (() if State.DONE in states else batching)
-        if _counts(groups[key[0]], key, keys)
-    }
-    return _shared_states(
-        tuple(
-            closed.get(key, State.DONE if state is State.SCHEDULED and key[2] <= through.get(key[:2], 0) else state)
-            if key[:2] in batching and state is not State.DONE
-            else state
-            for key, state in zip(keys, states, strict=True)
-        )
-    )
-
-
-def _counts(group: ProcessGroup, kind: tuple[int, bool], keys: Iterable[tuple[int, bool, int]]) -> bool:
-    """Whether the status of this group counts calls of this kind: of the one that was enqueued last."""
-    last: dict[bool, int] = {}
-    for number, between, seq in keys:
-        if number == kind[0]:
-            last[between] = max(seq, last.get(between, 0))
-    enqueued = group.last_enqueued or 0
-    return enqueued == last[kind[1]] if len(last) > 1 else enqueued >= last[kind[1]]
-
-
-@lru_cache(maxsize=SHARED)
-def _shared_states(column: tuple[State, ...]) -> tuple[State, ...]:
-    return column

@@ -1,0 +1,71 @@
+"""Calls of a flight recorder that were issued as one batch: the entry that closes the batch has the state of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from ddpdoctor.evidence.recorder import Call, ProcessGroup, State
+from ddpdoctor.ranks.fr_older_versions import END_OF_BATCH
+from ddpdoctor.ranks.shared_columns import shared_states
+
+Kind: TypeAlias = tuple[int, bool]
+"""The position of a group, and whether a call in it is a send or a receive: the recorder counts both kinds apart."""
+
+
+def with_batches(
+    states: tuple[State, ...],
+    groups: Sequence[ProcessGroup],
+    calls: Sequence[Call],
+    column: Sequence[int],
+    seq: Sequence[int],
+    collective: Sequence[int],
+) -> tuple[State, ...]:
+    """The states, where calls that were issued as one batch have that of the entry that closes it.
+
+    Their own entries stay `scheduled` for ever. A dump of active entries alone has dropped the closing entry of a batch that
+    is through: the group's status tells that it is. A send that is not through by its entry and is by the status of its group
+    is a batch of its own. That status is of a collective or of a send, whichever ended last: it is believed only where the
+    collectives that the group had made at this send, and one that may follow it, do not reach the same number.
+    """
+    complete = State.DONE in states or not any(group.last_completed for group in groups)
+    if complete and not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
+        return states
+    kinds = [(calls[number].group, calls[number].point_to_point) for number in column]
+    keys = [*zip(kinds, seq, strict=True)]
+    closed = {
+        key: state for key, number, state in zip(keys, column, states, strict=True) if calls[number].op == END_OF_BATCH
+    }
+    batching = {kind for kind, _ in closed} | {kind for (kind, _), entries in Counter(keys).items() if entries > 1}
+    batching |= {
+        (group, between)
+        for ((group, between), number), state, made in zip(keys, states, collective, strict=True)
+        if between and state is State.SCHEDULED and groups[group].last_completed == number > made + 1
+    }
+    if not batching:
+        return states
+    through = {
+        kind: groups[kind[0]].last_completed or 0
+        for kind in (() if State.DONE in states else batching)
+        if _counts(groups[kind[0]], kind, keys)
+    }
+
+    def state_of(key: tuple[Kind, int], state: State) -> State:
+        kind, number = key
+        if kind not in batching or state is State.DONE:
+            return state
+        is_through = state is State.SCHEDULED and number <= through.get(kind, 0)
+        return closed.get(key, State.DONE if is_through else state)
+
+    return shared_states(tuple(map(state_of, keys, states)))
+
+
+def _counts(group: ProcessGroup, kind: Kind, keys: Iterable[tuple[Kind, int]]) -> bool:
+    """Whether the status of this group counts calls of this kind: of the one that was enqueued last."""
+    last: dict[bool, int] = {}
+    for (number, between), seq in keys:
+        if number == kind[0]:
+            last[between] = max(seq, last.get(between, 0))
+    enqueued = group.last_enqueued or 0
+    return enqueued == last[kind[1]] if len(last) > 1 else enqueued >= last[kind[1]]
