@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.replicas import Replicas
     from ddpdoctor.workflows.step_bisection import OpenQuestion
+    from ddpdoctor.workflows.training_script import Audit, TrainingScript
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
@@ -111,6 +112,8 @@ def verify_sync(
         )
     check_places(options)
     if target:
+        from ddpdoctor.workflows.training_script import Audit, TrainingScript
+
         _refuse_script_before_checkpoints(target, nproc)
         _refuse_what_is_no_script(target)
         if own_ranks:
@@ -124,12 +127,9 @@ def verify_sync(
             )
         raise typer.Exit(
             _track(
-                target,
+                TrainingScript(path=Path(target[0]), arguments=tuple(target[1:]), nproc=nproc, own_ranks=own_ranks),
+                Audit(every=every, probe_every=probe_every, recompute=recompute),
                 options,
-                _RankStart(nproc=nproc, own_ranks=own_ranks),
-                every=every,
-                probe_every=probe_every,
-                recompute=recompute,
                 stall_after=stall_after,
                 replay=replay,
             )
@@ -154,19 +154,11 @@ def _refuse_options_of_scripts(given: Mapping[str, object]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RankStart:
-    """How the ranks of a script are started: `nproc` here, by the script itself, or by the launcher that started us."""
-
-    nproc: int | None
-    own_ranks: bool
-
-    @property
-    def options(self) -> str:
-        """The options that say so, and that let it run twice where it can."""
-        if self.own_ranks:
-            return "--own-ranks --every 1 --replay"
-        return "--every 1" if self.nproc is None else f"--nproc {self.nproc} --every 1 --replay"
+def _exact_options(script: TrainingScript) -> str:
+    """The options that start its ranks in the same way, check every step, and run the script twice where that is possible."""
+    if script.own_ranks:
+        return "--own-ranks --every 1 --replay"
+    return "--every 1" if script.nproc is None else f"--nproc {script.nproc} --every 1 --replay"
 
 
 def _refuse_other_launchers(nproc: int | None) -> None:
@@ -267,17 +259,7 @@ def _is_launcher(target: list[str]) -> bool:
     return installed is not None and file.samefile(installed)
 
 
-def _track(
-    target: list[str],
-    options: ReportOptions,
-    rank_start: _RankStart,
-    *,
-    every: int,
-    probe_every: int,
-    recompute: bool,
-    stall_after: float,
-    replay: bool,
-) -> int:
+def _track(script: TrainingScript, audit: Audit, options: ReportOptions, *, stall_after: float, replay: bool) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
     from ddpdoctor.cli.progress import Progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
@@ -290,16 +272,10 @@ def _track(
     waits, gathers = Waits(display, stall_after), Waits(display, stall_after + IMPORT_SECONDS)
     machine_readable = options.format is not Format.TEXT and options.output is None
 
-    def run(every: int, closely: OpenQuestion | None = None) -> AbstractContextManager[Tracked]:
+    def run(audit: Audit) -> AbstractContextManager[Tracked]:
         return track_script(
-            Path(target[0]),
-            target[1:],
-            nproc=rank_start.nproc,
-            own_ranks=rank_start.own_ranks,
-            every=every,
-            probe_every=probe_every,
-            recompute=recompute,
-            closely=closely,
+            script,
+            audit,
             stall_after=stall_after,
             quiet_stdout=machine_readable,
             on_wait=waits.note,
@@ -307,12 +283,12 @@ def _track(
         )
 
     def again(left: OpenQuestion) -> Evidence:
-        with run(1, left) as tracked:
+        with run(replace(audit, every=1, closely=left)) as tracked:
             assert tracked.evidence is not None
             return tracked.evidence
 
-    command = f"ddpdoctor verify-sync {rank_start.options} {shlex.join(target)}"
-    with run(every) as tracked:
+    command = f"ddpdoctor verify-sync {_exact_options(script)} {script.text}"
+    with run(audit) as tracked:
         if tracked.evidence is None:
             return tracked.code
         evidence = exact(tracked.evidence, command, again if replay else None)
