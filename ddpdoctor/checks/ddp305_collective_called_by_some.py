@@ -325,14 +325,17 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
     if stack_desync is None:
         raise SkipCheck("no flight-recorder dump, and the stacks do not show ranks in different collectives")
     if stack_desync.cause in (Cause.EXTRA, Cause.MISSING) and not stack_desync.makes_a_group:
-        note = condition_note(stack_desync.comparison)
+        passed = [*ways_out.past_a_turn(stack_desync.passed, stack_desync.culprits)]
+        note = condition_note(stack_desync.comparison) if not passed and stack_desync.request is None else ""
         yield RULE.finding(
             f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
             ranks=stack_desync.culprits,
             where=[
                 *framework_requests.where(stack_desync.request, stack_desync.askers),
-                *stack_desync.where("" if stack_desync.request is not None else note),
+                *passed,
+                *stack_desync.where(note),
             ],
+            remedy=OF_A_CONTINUE if passed else None,
             details=(*details, *([BY_THE_SOURCE] if stack_desync.is_told_by_the_source else [])),
         )
 

@@ -132,11 +132,13 @@ def _by_their_peers(
     for together in _by_end(left):
         yield _by_desync(together, last, _made(steps), exits, calls, code)
     if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
+        by = [*ways_out.of_loops(stack_desync.loops_left, stack_desync.culprits)]
         yield RULE.finding(
             stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
             ranks=stack_desync.culprits,
-            where=stack_desync.where(""),
+            where=[*by, *stack_desync.where("")],
             details=[*early_ends.or_skipped(stack_desync.culprits, stack_desync.skips), HOW_IT_IS_KNOWN],
+            remedy=OF_A_DECISION if by else None,
         )
 
 

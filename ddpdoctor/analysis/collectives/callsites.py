@@ -11,9 +11,10 @@ from ddpdoctor.analysis.collectives.rank_tests import (
     Sides,
     exempted_rank,
     is_the_same_everywhere,
-    names_a_rank,
+    lets_pass_named_ranks,
     parts,
     selects_ranks,
+    takes_out,
     tells_ranks_apart,
 )
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
@@ -54,6 +55,8 @@ class Comparison:
     """The frame in that loop, or under that condition."""
     again: bool = False
     """Whether an outer loop leads from behind that loop to before it: then the line in the loop may be of its next turn."""
+    jump: Jump | None = None
+    """The `continue` by which one side passes over the other's call, where that is the condition."""
 
     @property
     def decides(self) -> bool:
@@ -64,12 +67,13 @@ class Comparison:
 
     @property
     def is_exempted(self) -> bool:
-        """Whether the other's call is under `rank != N`: then it is clear, of two ranks too, which one left it out."""
-        return (
-            self.relation is Relation.UNCONDITIONAL
-            and self.condition is not None
-            and exempted_rank(self.condition) is not None
-        )
+        """Whether the other's call is under `rank != N`, or behind a `continue` of one rank.
+
+        Then it is clear, of two ranks too, which one left it out.
+        """
+        if self.relation is not Relation.UNCONDITIONAL or self.condition is None:
+            return False
+        return exempted_rank(self.condition) is not None or (self.jump is not None and takes_out(self.jump))
 
 
 def compare(
@@ -251,6 +255,8 @@ def seen_from_minority(
 
 def _other_deviates(comparison: Comparison, minority: tuple[int, ...], majority: tuple[int, ...]) -> bool:
     """Of two equal sides, whether it is the other that did something: a call too much, or not under `rank != N` as rank N."""
+    if comparison.jump is not None and takes_out(comparison.jump):
+        return comparison.relation is Relation.CONDITIONAL
     exempted = exempted_rank(comparison.condition) if comparison.condition is not None else None
     if comparison.relation is Relation.CONDITIONAL:
         return majority == (exempted,)
@@ -276,7 +282,7 @@ def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
 
 
 def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame, sides: Sides | None) -> Comparison | None:
-    """Of two lines of one loop: the only `continue` between them, where its test names a rank that passes over the later one.
+    """Of two lines of one loop: the only `continue` between them, where its test lets only named ranks pass over the later one.
 
     Of lines in two loops: the `continue` above one of them, in the loop that only this one is in.
     """
@@ -284,12 +290,11 @@ def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame, si
         return _by_continue_of_one_loop(one, other, here, there, sides)
     first, last = sorted((one.line, other.line))
     between = [jump for jump in one.loops[-1].jumps if jump.word == "continue" and first < jump.line < last]
-    if len(between) != 1 or not names_a_rank(between[0].test):
+    if len(between) != 1 or not lets_pass_named_ranks(between[0]):
         return None
-    passed_over = _past(between[0])
     if one.line == last:
-        return Comparison(Relation.CONDITIONAL, passed_over, frame=here) if parts(between[0], sides) else None
-    return Comparison(Relation.UNCONDITIONAL, passed_over, frame=there) if parts(between[0], _turned(sides)) else None
+        return _passed_over(Relation.CONDITIONAL, between[0], here) if parts(between[0], sides) else None
+    return _passed_over(Relation.UNCONDITIONAL, between[0], there) if parts(between[0], _turned(sides)) else None
 
 
 def _by_continue_of_one_loop(
@@ -299,15 +304,20 @@ def _by_continue_of_one_loop(
     if not {*one.loops} - {*other.loops} or not {*other.loops} - {*one.loops} or (mine is None) is (theirs is None):
         return None
     if mine is not None:
-        return Comparison(Relation.CONDITIONAL, condition=mine, frame=here)
-    return Comparison(Relation.UNCONDITIONAL, condition=theirs, frame=there)
+        return _passed_over(Relation.CONDITIONAL, mine, here)
+    return _passed_over(Relation.UNCONDITIONAL, theirs, there) if theirs is not None else None
 
 
-def _rank_passes_over(place: CodePlace, elsewhere: CodePlace, sides: Sides | None) -> Condition | None:
-    """The test by which named ranks pass over a line, by a `continue` of a loop around it and not around `elsewhere`."""
+def _rank_passes_over(place: CodePlace, elsewhere: CodePlace, sides: Sides | None) -> Jump | None:
+    """The `continue` by which named ranks pass over a line, of a loop around it and not around `elsewhere`."""
     jumps = (jump for loop in place.loops if loop not in elsewhere.loops for jump in loop.jumps)
     found = (jump for jump in jumps if jump.word == "continue" and jump.line < place.line and selects_ranks(jump.test))
-    return next((_past(jump) for jump in found if parts(jump, sides)), None)
+    return next((jump for jump in found if parts(jump, sides)), None)
+
+
+def _passed_over(relation: Relation, jump: Jump, frame: Frame) -> Comparison:
+    """How two lines relate of which only those that do not take `jump` come to the later one, in this frame."""
+    return Comparison(relation, condition=_past(jump), frame=frame, jump=jump)
 
 
 def _past(jump: Jump) -> Condition:

@@ -35,6 +35,7 @@ _ONE_RANK = re.compile(
     r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
 )
 _JOINS_TESTS = re.compile(r"\b(?:and|or)\b")
+_ALTERNATIVES = re.compile(r"\bor\b")
 _THE_FIRST = re.compile(
     r"(?P<not>\bnot [\w.]{0,80})?\b(?:is_(?:local_|world_|global_)?(?:main_process|process_zero|zero|primary|master|main)"
     r"|is_global_zero|master_process|main_process)\b"
@@ -59,6 +60,19 @@ def selects_ranks(test: str) -> bool:
 def names_a_rank(test: str) -> bool:
     """Whether that is all that the test asks: `rank == 1`, `not is_main_process()`."""
     return selects_ranks(test) and not _JOINS_TESTS.search(test)
+
+
+def lets_pass_named_ranks(jump: Jump) -> bool:
+    """Whether nobody but ranks that its test names takes this jump, and these perhaps not always: `rank == 1 and loss > 9`."""
+    named = selects_ranks(jump.test) and not jump.branch and not _ALTERNATIVES.search(jump.test)
+    return named or names_a_rank(jump.test)
+
+
+def takes_out(jump: Jump) -> bool:
+    """Whether the test of a jump names the ranks that take it, as `rank == 1`, and not those that do not, as `rank != 0`."""
+    one, first = _ONE_RANK.search(jump.test), _THE_FIRST.search(jump.test)
+    names_them = one["how"] == "==" if one is not None else first is not None and first["not"] is None
+    return names_them is not bool(jump.branch)
 
 
 def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.calls_of_some import by_a_call_of_some
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, seen_from_minority
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests
-from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, tells_ranks_apart
 from ddpdoctor.analysis.collectives.same_turn import in_one_turn
 from ddpdoctor.analysis.collectives.stack_sides import one_side_and_all_others, sides_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -84,10 +84,12 @@ def derive(
 def _tells_more(found: StackDesync, by_source: StackDesync) -> bool:
     """Whether the places tell more than the source: not that the ranks that alone make a call have left a loop.
 
-    Their extra call met the next one of the others, so that these reached a later turn.
+    Their extra call met the next one of the others, so that these reached a later turn. Where a statement under a test of the
+    rank leads out of that loop, there are two such explanations, and the places are those of the one.
     """
     if found.cause is Cause.LEFT and by_source.cause is Cause.EXTRA and found.culprits == by_source.culprits:
-        return False
+        exits = (jump for _, loop in found.loops_left for jump in loop.jumps if jump.word != "continue")
+        return any(is_rank_test(jump.test, by_rank=jump.by_rank) for jump in exits)
     return found.is_told_by_the_rank
 
 

@@ -10,6 +10,8 @@ from ddpdoctor.analysis.collectives.desync import Cause
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import NEW_GROUP
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Jump, Loop
 from ddpdoctor.model import Where, group_ranks, verb
 
 
@@ -40,6 +42,18 @@ class StackDesync:
     def culprits(self) -> list[int]:
         """The ranks at fault: the minority, or both sides where it cannot be told."""
         return sorted(activity.rank for activity in ((*self.minority, *self.majority) if self.tied else self.minority))
+
+    @property
+    def loops_left(self) -> list[tuple[Frame, Loop]]:
+        """The loop that only the majority is in, with a line of it; empty where the minority has left none."""
+        loop, frame = self.comparison.loop, self.comparison.frame
+        return [(frame, loop)] if self.cause is Cause.LEFT and loop is not None and frame is not None else []
+
+    @property
+    def passed(self) -> list[tuple[Frame, Jump]]:
+        """The `continue` by which the minority passed over the call of the others, with a frame of its function."""
+        jump, frame = self.comparison.jump, self.comparison.frame
+        return [(frame, jump)] if self.cause is Cause.MISSING and jump is not None and frame is not None else []
 
     @property
     def makes_a_group(self) -> bool:

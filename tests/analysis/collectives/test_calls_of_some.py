@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, Request, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from ddpdoctor.workflows.lint_hints import collectives_of_some
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 
@@ -74,9 +74,9 @@ def test_a_test_whose_name_does_not_tell_selects_the_ranks_that_the_file_says() 
     assert blamed(request, waits="bss") != ("DDP305", (0,), {23, 24, 50})
 
 
-def behind_a_loop(*requests: Request) -> tuple[str, set[int]]:
+def behind_a_loop(*requests: Request, jumps: tuple[Jump, ...] = ()) -> tuple[str, set[int]]:
     """Rank 0 waits in a barrier behind the loop in which its peers are: the code of the finding, and its lines."""
-    loop = Loop(line=58, head="for batch in loader")
+    loop = Loop(line=58, head="for batch in loader", jumps=jumps)
     places = (
         CodePlace(file=SCRIPT, line=61, function="train_step", loops=(loop,)),
         CodePlace(file=SCRIPT, line=70, function="train_step"),
@@ -93,6 +93,15 @@ def test_a_rank_behind_a_loop_that_alone_makes_a_call_has_not_left_the_loop_earl
     assert behind_a_loop(made("is_main()")) == ("DDP305", {50, 70, 61})
     assert behind_a_loop() == ("DDP306", {70, 61})
     assert behind_a_loop(made("rank == 1"))[0] == "DDP306"
+
+
+def test_it_may_have_left_the_loop_by_a_statement_under_a_test_of_the_rank() -> None:
+    for_rank_0 = Jump(line=65, word="break", test="accuracy > 0.9 and rank == chosen", by_rank=True)
+    assert behind_a_loop(made("is_main()"), jumps=(for_rank_0,)) == ("DDP306", {65, 70, 61})
+    for_all = replace(for_rank_0, test="accuracy > 0.9", by_rank=False)
+    assert behind_a_loop(made("is_main()"), jumps=(for_all,))[0] == "DDP305"
+    skips = replace(for_rank_0, word="continue")
+    assert behind_a_loop(made("is_main()"), jumps=(skips,))[0] == "DDP305"
 
 
 def test_lint_finds_the_call(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_of_two_ranks_the_one_that_ended_an_iteration_with_fewer_calls_than_usua
 
 
 def test_the_few_that_passed_over_a_call_are_named_and_not_all_others_that_make_it() -> None:
-    """One rank alone takes the `continue` in the loop of the evaluation; of two ranks, the one that makes the call is named."""
+    """One rank alone takes the `continue` in the loop of the evaluation; of two ranks the test names it."""
     epochs = Loop(line=50, head="for epoch in range(epochs)")
     batches = Loop(line=55, head="for batch in loader")
 
@@ -266,7 +266,9 @@ def test_the_few_that_passed_over_a_call_are_named_and_not_all_others_that_make_
     assert first.message.startswith("rank 2 never called all_gather #3 that ranks 0-1 call")
     assert [(where.line, where.rank) for where in first.where] == [(72, 2), (58, 2), (74, 0), (74, 1)]
     two, *_ = diagnose(flights(makes, passes, code=under("rank == 1 and step == 1"))).findings
-    assert (two.code, two.ranks) == ("DDP305", (0,))
+    assert (two.code, two.ranks) == ("DDP305", (1,))
+    others, *_ = diagnose(flights(makes, passes, code=under("rank != 0"))).findings
+    assert (others.code, others.ranks) == ("DDP305", (0,)), "rank 0 alone makes a call behind `if rank != 0: continue`"
     other, *_ = diagnose(flights(makes, makes, passes, code=under("rank == 0 and step % 100"))).findings
     assert "rank == 0" not in str(other.where), "the test is not of rank 2, which passed over the call"
 

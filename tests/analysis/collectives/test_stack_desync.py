@@ -41,6 +41,36 @@ def test_nothing_is_said_of(evidence: Evidence) -> None:
     assert not {finding.code for finding in diagnose(evidence).findings} & {"DDP305", "DDP306"}
 
 
+def passed_over(test: str, waits: str) -> Evidence:
+    """Ranks in the forward (F) and in the backward (B) of one loop, with a `continue` under this test between the two."""
+    skips = Jump(line=59, word="continue", test=test, by_rank=True)
+    loop = Loop(line=50, head="for batch in loader", skips=(59,), jumps=(skips,))
+    places = tuple(CodePlace(file=SCRIPT, line=line, function="train_step", loops=(loop,)) for line in (58, 61))
+    forward = rank((*IN_FORWARD[:-2], replace(IN_FORWARD[-2], line=58), IN_FORWARD[-1]))
+    each = {"F": forward, "B": rank(IN_BACKWARD)}
+    return hang(*(each[wait] for wait in waits), facts=(SourceCode(places=places),))
+
+
+@pytest.mark.parametrize(
+    ("test", "waits", "culprit"),
+    [
+        ("rank == 0 and step == 7", "FB", 0),
+        ("rank == 1 and step == 7", "BF", 1),
+        ("rank == 0 and step == 7", "FBB", 0),
+    ],
+)
+def test_a_continue_of_named_ranks_tells_who_passed_over_the_call(test: str, waits: str, culprit: int) -> None:
+    first, *_ = diagnose(passed_over(test, waits)).findings
+    assert (first.code, first.ranks) == ("DDP305", (culprit,))
+    assert (first.where[0].line, first.where[0].rank) == (59, culprit)
+    assert first.remedy.startswith("let all ranks decide together whether to pass over a turn")
+
+
+@pytest.mark.parametrize("test", ["rank == 1 and step == 7", "rank == 0 or step == 7", "loss > 9"])
+def test_a_continue_that_others_take_tells_nothing(test: str) -> None:
+    assert not diagnose(passed_over(test, "FB")).findings
+
+
 @pytest.mark.parametrize(("epochs", "code", "blamed"), [((50,), "DDP305", (0, 1)), ((), "DDP306", (0,))])
 def test_of_two_ranks_none_has_left_its_loop_where_an_outer_loop_leads_back_to_it(
     epochs: tuple[int, ...], code: str, blamed: tuple[int, ...]
