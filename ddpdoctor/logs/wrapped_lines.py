@@ -31,7 +31,7 @@ _BEGINS = re.compile(
     \s*$ | \s{2,} | \t
     | [\[{│╭╰|>*#=+\-_~^$@] | \((?:\S{1,80}\ )?(?:rank=|pid=|raylet|autoscaler)
     | (?:\w[\w.-]{0,80}[:|] ?)?\[?\d{4}[-/]\d\d[-/]\d\d | \[?[EWIF]\ ?\d{2,4}[\ \]] | \d\d:\d\d:\d\d
-    | Traceback\ \(most | File\ " | frame\ \#\d | During\ handling | The\ above\ exception | Exception\ raised
+    | Traceback\ \(most | File\ " | frame\ \\?\#\d | During\ handling | The\ above\ exception | Exception\ raised
     | (?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)\b
     | (?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL)\b | (?:srun|slurmstepd|mpirun|usage|wandb|terminate\ called)\b
     | (?:Failures|Root\ Cause|Killing\ subprocess|Epoch|epoch|step|Step|iter|loss|Last\ error|Killed|Aborted)\b
@@ -41,6 +41,8 @@ _BEGINS = re.compile(
 )
 QUOTE = re.compile(r"^(?!> ?[^\s(]{1,300}\(\d+\)|>>> (?!Traceback \(|  |[\w.]{1,80}(?:Error|Exception)\b))(?:> ?){1,4}")
 """The marks before an answer in a forum or a mail; not `> /job/train.py(47)train()` of pdb, nor `>>> ` before code."""
+FRAME = "│"
+INDENT_OF_FRAMES = 2  # of `  File "train.py", line 3`, below the head of a traceback
 _RULER = re.compile(r"^(\W)\1*$")
 _NUMBER = re.compile(r"\d+")
 
@@ -50,8 +52,7 @@ def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
     Where most of them are quoted, without the marks of the quotation.
     """
-    if sum(map(bool, map(QUOTE.match, lines))) > SHARE * sum(map(bool, lines)):
-        lines = [QUOTE.sub("", line) for line in lines]
+    lines = _without_margins(lines)
     width, head = max(map(len, lines), default=0), _head(lines)
     glue = _glue(lines, width, head) if width >= MIN_WIDTH else None
     index = 0
@@ -65,6 +66,34 @@ def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             parts.append(lines[index])
         index += 1
         yield first, (glue or "").join(parts)
+
+
+def _without_margins(lines: Sequence[str]) -> Sequence[str]:
+    """The lines without what the place that they were copied from put around them: padding, marks, a frame, an indentation."""
+    lines = [line.rstrip(" ") if line.endswith("  ") else line for line in lines]
+    filled = [line for line in lines if line.strip()]
+    for without in (_unquoted, _unframed):
+        bare = [without(line) for line in lines]
+        if len(lines) - bare.count(None) > SHARE * sum(map(bool, lines)):
+            lines = [line if inner is None else inner for line, inner in zip(lines, bare, strict=True)]
+    filled = [line for line in lines if line]
+    indent = min((len(line) - len(line.lstrip(" ")) for line in filled), default=0)
+    if any(line.startswith('File "', indent) for line in filled):
+        indent -= INDENT_OF_FRAMES
+    return [line[indent:] for line in lines] if indent > 0 else lines
+
+
+def _unquoted(line: str) -> str | None:
+    """The line without the marks before an answer; None where it has none."""
+    found = QUOTE.match(line)
+    return line[found.end() :] if found is not None else None
+
+
+def _unframed(line: str) -> str | None:
+    """The line in a window of a terminal multiplexer; None of others, also of those in a box that rich draws around code."""
+    if line[:1] != FRAME or line[-1:] != FRAME or line.count(FRAME) != 2 or "❱" in line:
+        return None
+    return line[1:-1].removeprefix(" ").rstrip(" ")
 
 
 def _head(lines: Sequence[str]) -> str:
