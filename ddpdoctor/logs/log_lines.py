@@ -19,7 +19,7 @@ LARGEST = "9" * 18
 _LONG_NUMBER = re.compile(r"\d{19,}")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _TIME = re.compile(
-    r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? ?"
+    r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP]| \|(?= \[))? ?"
 )
 # `ERROR 04-15 00:31:11 [core.py:396] `, which vLLM puts before each line of a traceback
 _LOGGER = re.compile(
@@ -32,15 +32,19 @@ _RAY = re.compile(
     r"^\((?:[\w<>.:-]{1,80} )?(?:rank=(?P<rank>\d+) )?(?:pid=\d+|raylet)(?:, ip=[\w.:]+)?\)(?: \[repeated \d+x across "
     r"cluster\])? ?"
 )
+_REPEATED_BY_RAY = re.compile(r" \[repeated \d+x across cluster\]$")
 # `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `, `job/0 `: who collected the lines
 _LABEL = re.compile(
     r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?: \[std(?:out|err)\]|: ?| *\|)|[\w.-]{1,60}/\d+ )\s*"
     r"(?=\[rank\d+\]:|\[default\d+\]:|Traceback \(most|  File \"|torch\.distributed\.\w+Error|\[[EWF] ?\d* |[EWI]\d{4} \d\d:|"
     r"\[\d{4}-\d\d-\d\d \d\d:)"
 )
-# `[pod/train-0/pytorch] ` of `kubectl logs --prefix`, `worker-1  | ` of docker compose; the time stands behind it
-_LABEL_OF_TIME = re.compile(r"^(?:\[\w+/[\w./-]{1,80}\]|[\w./-]{1,80} *\|) *(?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
-_JSON_KEYS = ("log", "message", "textPayload")  # of Docker and Fluent Bit, of CloudWatch and Elastic, of Google Cloud
+# `[pod/train-0/pytorch] ` of `kubectl logs --prefix`, `worker-1  | ` of docker compose, ` | ` of a table; behind it the time
+_LABEL_OF_TIME = re.compile(
+    r"^(?:\[\w+/[\w./-]{1,80}\]|[\w./-]{1,80} *\|| {0,8}\|) *(?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
+)
+# of Docker and Fluent Bit, of CloudWatch and Elastic, of Google Cloud, of loggers, of programs that record a program's lines
+_JSON_KEYS = ("log", "message", "textPayload", "msg", "data")
 _JSON_ERRORS = frozenset(
     {"error", "exc_info", "exc_text", "exception", "stack_trace"}
 )  # of loggers, beside the message
@@ -50,11 +54,16 @@ _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
 # until torch 2.1, and of what C++ says when it aborts; the rank of another group than the default one is no rank of the job
 _RANK_OF_WATCHDOG = re.compile(
     r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[(?:PG [^\]]{0,60})?Rank (\d+)\])|"
-    r"(?=^ *what\(\): +\[(?:PG [^\]]{0,60}\(default_pg\) )?Rank (\d+)\])"
+    r"(?=^ *what\(\): +\[(?:PG [^\]]{0,60}\(default_pg\) )?Rank (\d+)\])|(?=^\[PG (?:ID )?0 [^\]]{0,60}?Rank (\d+)\] )"
 )
-_TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )|(?<=\])(?=(?:slurmstepd|srun): )")
-# `[1,3]<stderr>: ` of mpirun, `[1,mpirank:3,algo-1]<stderr>:` of SageMaker
-_MPI = re.compile(r"^\[\d+,(?:mpirank:)?(\d+)(?:,[\w.-]{1,80})?\](?:<std(?:out|err)>)?: ?")
+_TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )")
+# `| 12/391 [00:41<00:00,  9.43it/s, loss=2.6]ERROR: ...`: what follows was written behind the bar's unfinished line
+_END_OF_A_BAR = re.compile(r"(?:it/s|s/it)[^\[\]]{0,400}\](?=\S)")
+# `[1,3]<stderr>: ` of mpirun, `[1,mpirank:3,algo-1]<stderr>:` of SageMaker, `[3]<stderr>:` of horovodrun, perhaps behind a date
+_MPI = re.compile(
+    r"^(?:\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4})?\[(?:\d+,(?:mpirank:)?(?=\d+[\],])|(?=\d+\]<))(\d+)(?:,[\w.-]{1,80})?\]"
+    r"(?:<std(?:out|err)>)?: ?"
+)
 # `[rank=3] || `, `4f2a90cc [rank=3] || `: of a platform that collects the containers of a job
 _RANK_OF_CONTAINER = re.compile(r"^(?:[0-9a-f]{6,64} )?\[rank=(\d{1,9})\] (?:\|\| )?")
 _SLURM = re.compile(r"^ *(\d+): ?")
@@ -136,11 +145,11 @@ def _ranks_lines(text: str, raw: RawLine, file: _File) -> Iterator[LogLine]:
     text = QUOTE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if text.count("[rank") > 1 or "]s" in text:
-        for part in _TWO_IN_ONE.split(text):
-            yield _line(part, raw, file)
-    else:
-        yield _line(text, raw, file)
+    if "it/s" in text or "s/it" in text:
+        text = _END_OF_A_BAR.sub("\\g<0>\n", text)
+    for part in text.split("\n"):
+        for each in _TWO_IN_ONE.split(part) if part.count("[rank") > 1 else (part,):
+            yield _line(each, raw, file)
 
 
 def _unpacked(text: str) -> list[str]:
@@ -183,23 +192,25 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
         teed, text = int(found[1]), text[found.end() :]
         rank = file.seen.rank_of(teed) if rank is None else rank
     if text[:1] == "(" and (found := _RAY.match(text)):
-        collected, text = True, text[found.end() :]
+        collected, text = True, _REPEATED_BY_RAY.sub("", text[found.end() :], count=1)
         rank = int(found["rank"]) if found["rank"] and rank is None else rank
         text, inner = _without_time(text, file.seen)
         stamp = inner or stamp
     text, prefix = file.seen.without_prefix(_STREAM.sub("", _without_label(text, file.seen), count=1))
     stamp = stamp or prefix
+    if in_prefix := _RANK.match(prefix):
+        rank = int(in_prefix[1])
     marked = _RANK.match(text) or _RANK_OF_CPP.search(text)
     if marked:
         rank, text = int(marked[1]), text[marked.end() :]
         if teed is not None:
             file.seen.learn_rank(teed, rank)
     elif rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
-        rank, text = int(found[1] or found[2]), text[found.start() :]
+        rank, text = int(found[1] or found[2] or found[3]), text[found.start() :]
     return LogLine(
         rank,
         text,
-        marked=marked is not None,
+        marked=(marked or in_prefix) is not None,
         number=raw.number,
         stamp=stamp,
         suspect=raw.suspect,

@@ -99,3 +99,10 @@ def test_a_quoted_traceback_is_read_without_its_marks(tmp_path: Path, mark: str)
 def test_half_of_a_surrogate_pair_in_a_json_entry_is_replaced(tmp_path: Path) -> None:
     (text,) = _texts(tmp_path, r'{"log": "RuntimeError: boom \ud800\r\n"}')
     assert text == "RuntimeError: boom ?"
+
+
+def test_a_line_in_a_console_s_table_of_times_has_the_rank_that_its_watchdog_names(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("  | 2025-03-04T08:11:02.101Z | [PG 0 Rank 5] Process group watchdog thread terminated\n")
+    first = next(lines_of(log))
+    assert (first.rank, first.text) == (5, "[PG 0 Rank 5] Process group watchdog thread terminated")
