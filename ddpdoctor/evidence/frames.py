@@ -52,7 +52,7 @@ _MACHINERY = re.compile(
     | /lib(?:64)?/python\d(?:\.\d+)?/(?!(?:site|dist)-packages/)
     | /torch/(?:_\w+|amp|autograd|cuda|distributed|fx|jit|multiprocessing|nn|optim|utils)/
     | /torch/(?:__init__|_\w+|functional|hub|serialization|storage|tensor)\.py$
-    | /deepspeed/launcher/ | /accelerate/commands/
+    | /deepspeed/launcher/ | /accelerate/commands/ | /torchelastic/
     | /ddpdoctor/(?:agent|callbacks|cli|launch|replicas|transport|workflows)/ | /ddpdoctor/\w+\.py$
     | /bin/(?:torchrun|accelerate|accelerate-launch|deepspeed|fabric|lightning|ddpdoctor|pytest|ipython)$
     | ^<(?!stdin>|ipython|string>)

@@ -13,13 +13,17 @@ _SHOWS_A_FAILURE = re.compile(
     | \bFailed\ to\ check\ the\ "should\ dump"
     | ^(?:\S+\ ){0,5}[|\-\[\s(]*(?:ERROR|CRITICAL|FATAL)\b(?!\s{0,8}[:=]?\s{0,8}0\b)
     | ^(?:[\w./-]+:\ ){0,2}(?:fatal\ )?[Ee]rror:\s
-    | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \()
+    | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \() | \b[A-Z]\w*(?:Error|Exception)\((?:\)|['"]) | \b[a-z_]\w*\.Error:
+    | ^E[A-Z]\d{4}:\ | \bNPU\ (?:function\ )?error\b                  # of Ascend
+    | ^(?:\S+\ )?(?:ba|da|z)?sh:\ .{0,400}(?:No\ such\ file\ or\ directory|command\ not\ found|Permission\ denied)$
     | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \bCuda\ failure\b
-    | \b(?:CUDA|HIP|NCCL|cuDNN|CUBLAS)\ (?:unknown\ )?error\b | \bNCCL\ Error\b | \bout\ of\ memory\b | \bTriton\ Error\b
+    | \b(?:CUDA|Cuda|HIP|NCCL|cuDNN|CUBLAS)\ (?:unknown\ )?error\b | \bNCCL\ Error\b | \bout\ of\ memory\b | \bTriton\ Error\b
+    | \bHSA_STATUS_ERROR | \bMemory\ access\ fault\ by\ GPU\b
     | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.{0,400}[`']\ failed
     | \bCaught\ signal\ \d
     | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
     | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b | \boom[-_\ ]kill | \bOOMKilled\b
+    | ^\[\d+\]\ +(?:[-+]\ +)?\d+\ (?:killed|abort)\b                  # of zsh
     | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
     | PBS:\ job\ killed | \bTERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN|MEMLIMIT)\b | \bEvicted\b
     | \bBAD\ TERMINATION\b | \bKILLED\ BY\ SIGNAL\b | \bhave\ failed\ or\ timed\ out\b

@@ -120,8 +120,10 @@ def _take(log: LogContents, line: LogLine) -> None:
     before = len(who.tracebacks.errors)
     if not sign and not line.marked and not who.tracebacks.is_code(text) and who.goes_on(text):
         who.tracebacks.close()
+        who.tracebacks.cut.clear()
         who.survived, who.survived_said = len(who.tracebacks.errors), len(who.said)
     in_traceback = who.tracebacks.feed(text, marked=line.marked)
+    sign = sign and not (in_traceback and who.tracebacks.ignored)
     if who.tracebacks.errors[before:] or (in_traceback and who.first_error is None):
         who.first_error = log.lines if who.first_error is None else who.first_error
     log.at_work = log.at_work or (not sign and shows_health(text))

@@ -95,9 +95,9 @@ Event: TypeAlias = (
 _CLOSING = re.compile(
     r"Sending process (\d+) closing signal SIG\w+|Unable to shutdown process (\d+) via|Killing subprocess (\d+)"
 )
-_TORCHRUN_FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
-_SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)|exit code (\d+))$")
-_LIGHTNING = re.compile(r"^\[rank: (\d+)\] Child process with PID (\d+) terminated with code (-?\d+)")
+_TORCHRUN_FAILED = re.compile(r"failed \(exitcode: (-?\d+)\)(?: local_rank: (\d+) \(pid: (\d+)\))?")
+_SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)|exit code (\d+))\W*$")
+_LIGHTNING = re.compile(r"^(?:\[rank: (\d+)\] )?Child process with PID (\d+) terminated with code (-?\d+)")
 _DEEPSPEED = re.compile(r" exits with return code = (-?\d+)$")
 _DIED_WITH = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*died with <Signals\.(SIG[A-Z]+): \d+>")
 _NON_ZERO = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*returned non-zero exit status (\d+)")
@@ -112,7 +112,8 @@ _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit c
 _HOROVOD = re.compile(r"^Process (\d+) exit with status code (\d+)")
 _SHELL_KILLED = re.compile(
     r"(?:line \d+: +|^\[\d+\]\+? +|^)(?:\d+ )?(Killed|Terminated|Segmentation fault|Aborted|Bus error)(?: +\(core "
-    r"dumped\))?(?:  +\S|$)"
+    r"dumped\))?(?:  +\S| ?$)|"
+    r"^\[\d+\] +(?:[-+] +)?\d+ (killed|terminated|segmentation fault|abort|bus error)(?: +\(core dumped\))?  +\S"  # of zsh
 )
 # what the handler of a signal writes in the process that dies of it: of UCX, of Open MPI, of MPICH, of Python
 _HANDLER = re.compile(
@@ -139,6 +140,7 @@ _OOM = re.compile(
 _KILLED_PID = re.compile(r"[Kk]illed process (\d+)")
 _WORDS_OF_SIGNALS = {
     "Killed": -9, "Out Of Memory": -9, "Terminated": -15, "Segmentation fault": -11, "Aborted": -6, "Bus error": -7,
+    "killed": -9, "terminated": -15, "segmentation fault": -11, "abort": -6, "bus error": -7,
 }  # fmt: skip
 
 
@@ -158,12 +160,16 @@ def events_of(text: str) -> Iterator[Event]:
 
 
 def _ends(text: str) -> Iterator[Event]:
-    if found := _TORCHRUN_FAILED.search(text):
+    if (found := _TORCHRUN_FAILED.search(text)) and found[2] is None:  # the line is cut
+        yield SomebodyEnded(code=int(found[1]), launcher="torchrun")
+    elif found:
         yield LocalRankEnded(local_rank=int(found[2]), code=int(found[1]), pid=int(found[3]), launcher="torchrun")
     elif found := _SPAWNED_ENDED.search(text):
         code = -(_signal(found[2]) or 0) if found[2] else int(found[3])
         yield RankEnded(rank=int(found[1]), code=code or 1, launcher="torch.multiprocessing")
-    elif found := _LIGHTNING.search(text):
+    elif (found := _LIGHTNING.search(text)) and found[1] is None:
+        yield SomebodyEnded(code=int(found[3]), launcher="Lightning")
+    elif found:
         yield LocalRankEnded(local_rank=int(found[1]), code=int(found[3]), pid=int(found[2]), launcher="Lightning")
     elif found := _DEEPSPEED.search(text):  # the command that it quotes is the last one started, whichever ended
         yield SomebodyEnded(code=int(found[1]), launcher="DeepSpeed")
@@ -180,7 +186,7 @@ def _ends(text: str) -> Iterator[Event]:
         code = int(found[2])
         yield RankEnded(rank=int(found[1]), code=128 - code if code > 128 else code, launcher="Horovod")
     elif found := _SHELL_KILLED.search(text):
-        yield SomebodyEnded(code=_WORDS_OF_SIGNALS[found[1]])
+        yield SomebodyEnded(code=_WORDS_OF_SIGNALS[found[1] or found[2]])
     elif found := _CONTAINER_CODE.search(text):
         yield SomebodyEnded(code=128 - int(found[1]))
 

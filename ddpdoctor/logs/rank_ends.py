@@ -41,6 +41,7 @@ def complete(log: LogContents) -> list[RankError]:
         handled = [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
     _give_to_the_ranks_that_aborted(log)
+    _count_what_was_cut(log)
     return handled
 
 
@@ -200,6 +201,15 @@ def _give_to_the_ranks_that_aborted(log: LogContents) -> None:
             rank.said += [line for line in words if line not in shown] + [shown[min(number, len(shown) - 1)]]
 
 
+def _count_what_was_cut(log: LogContents) -> None:
+    """Where nothing else shows a failure, a rank whose traceback ends before its exception failed with it."""
+    if _shows_an_end(log) or log.failure_lines or any(rank.tracebacks.errors for rank in log.ranks.values()):
+        return
+    for rank in log.numbered().values():
+        cut = (error for error in rank.tracebacks.cut if not any(is_launchers(frame.file) for frame in error.stack))
+        rank.tracebacks.errors += [*cut][-1:]
+
+
 def _order(log: LogContents) -> Mapping[int, int]:
     """By rank, the place of its failure among all: by the clock where every rank's first line shows one, else by lines."""
     failed = {number: rank for number, rank in log.numbered().items() if rank.first_error is not None}
@@ -256,7 +266,8 @@ def _ended_by_launcher(log: LogContents, rank: RankLines, failed: _Failed) -> bo
 def is_passed_on(error: RankError) -> bool:
     """Whether a launcher passes on with it that a rank failed; `subprocess` raises the same type for a tool of the user's."""
     if error.type != "CalledProcessError":
-        return error.type in LAUNCHERS_OWN
+        by_launcher = any(is_launchers(frame.file) for frame in error.stack)
+        return error.type in LAUNCHERS_OWN or (by_launcher and not error.message)
     return "python" in error.message or not error.stack or any(is_launchers(frame.file) for frame in error.stack)
 
 

@@ -38,7 +38,8 @@ _WORDS = re.compile(
     rb"StorageFull|quota|file handle|CANCELLED|PREEMPT|TIME LIMIT|Xid|fallen off|Duplicate GPU|Last |cannot be|EADDR|CUDA|"
     rb"NCCL_|ccl[A-Z]|\(Pdb\)|grad for rank|calculating loss|guments|what\(\):|force fail|core dumped|code|Broken|No route|"
     rb"Heartbeat|barrier|compatible|MEMBER|IFNAME|Memory file|Process|world_size|WORLD_SIZE|Root Cause|k   |TERM|Evicted|"
-    rb"GLOBAL_RANK|bus |Bus |butes|consistent|mismatch|bootstrapping|Safe importing|many open|t open file"
+    rb"GLOBAL_RANK|bus |Bus |butes|consistent|mismatch|bootstrapping|Safe importing|many open|t open file|"
+    rb"No such file|ccess fault"
 )
 _WORDS_WITHOUT_RARE_LETTERS = (
     b"rror",

@@ -24,7 +24,8 @@ _CELL = re.compile(
 _ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*?)(?:: (?P<message>.*)|:? ?)$")
 # an error line without a traceback above it
 _BARE_ERROR = re.compile(
-    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|SystemExit|Died))(?:\(\w+\))?(?:: (?P<message>.*)|:? ?)$"
+    r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|SystemExit|Died)|(?:[a-z_]\w*\.){1,8}Error)"
+    r"(?:\(\w+\))?(?:: (?P<message>.*)|:? ?)$"
 )
 _PASSED_ON_BY_RAY = re.compile(r"^(?:ray\.exceptions\.)?(?:RayTaskError\([\w.]+\): )?ray::[\w.<>:]+\(\)? ?\(?.*pid=\d+")
 _CHAINED = (
@@ -104,6 +105,11 @@ class Tracebacks:
     def begun(self) -> bool:
         """Whether there has been a traceback so far."""
         return self._open is not None or bool(self.errors)
+
+    @property
+    def ignored(self) -> bool:
+        """Whether what is being read is an exception that Python said to ignore."""
+        return self._open is not None and self._open.ignored
 
     def is_code(self, text: str) -> bool:
         """Whether the next line is the code of a frame: indented, below the frames of a traceback that is being read."""

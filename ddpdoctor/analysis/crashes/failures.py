@@ -9,7 +9,7 @@ from functools import cached_property
 from ddpdoctor.analysis.crashes.error_patterns import ErrorTable, SecondaryError
 from ddpdoctor.analysis.crashes.failure import Failure
 from ddpdoctor.analysis.crashes.failure_of_rank import failure_of_rank
-from ddpdoctor.analysis.crashes.failures_in_lines import failures_in_lines
+from ddpdoctor.analysis.crashes.failures_in_lines import failures_in_lines, uncaught_exceptions
 from ddpdoctor.analysis.crashes.tries_again import without_what_was_caught
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
@@ -161,7 +161,8 @@ def derive(
         found += failures_in_lines(log, found, errors, running=stall is not None)
         found += _out_of_memory(log, found)
         if not any(map(_failed, found)):
-            found += [_raised(error, errors) for error in log.cut[:1]]
+            last = (*uncaught_exceptions(log), *log.cut)
+            found += [_raised(error, errors) for error in last[:1]]
     return Failures(
         all=tuple(sorted((failure for failure in found if _failed(failure)), key=lambda failure: failure.order)),
         finished=tuple(entry.rank for entry in exits or () if entry.value.exit_code == 0),

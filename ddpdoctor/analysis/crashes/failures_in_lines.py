@@ -9,11 +9,13 @@ from typing import TypeAlias
 from ddpdoctor.analysis.crashes.error_patterns import ErrorTable, KnownError, SecondaryError, secondary_error
 from ddpdoctor.analysis.crashes.failure import Failure
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import ErrorPattern
 
 _WARNING = re.compile(r"^\[?W\d{0,4} |^WARNING\b")
 _OF_RENDEZVOUS = ("DDP20", "DDP22")
+_THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
+_WHAT = re.compile(r"what\(\): +(?P<message>\S.*)")
 SHOWN_LINES = 20
 LINES_TO_LAST_ERROR = 3  # from NCCL's name of an error to what it quotes below `Last error:`
 
@@ -43,6 +45,16 @@ def failures_in_lines(log: JobLog, found: Sequence[Failure], table: ErrorTable, 
     if lost is not None and not by_code and not found:
         kind = secondary_error(lost)
         yield Failure(rank=None, exit=RankExit(exit_code=None), error=None, text=lost, secondary_error=kind)
+
+
+def uncaught_exceptions(log: JobLog) -> Iterator[RankError]:
+    """The exceptions that C++ ended processes with because nobody caught them."""
+    kind = ""
+    for line in log.failure_lines:
+        if found := _THROWN.search(line.text):
+            kind = found["type"]
+        elif kind and (found := _WHAT.search(line.text)):
+            yield RankError(type=kind, message=found["message"])
 
 
 def _declared(
