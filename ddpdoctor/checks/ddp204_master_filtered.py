@@ -39,6 +39,10 @@ RULE = Rule(
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(
+            regex=r"connect\(\) timed out\. Original timeout was (?P<after>\d+ ms)",
+            sentence="the address of the rendezvous did not answer within {after}{on}",
+        ),
+        ErrorPattern(
             regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d{1,18}) .{0,20}errno: 1(?:10|13) - (?P<why>[\w ]+)",
             sentence="{addr} port {port} does not answer{on}: {why}",
         ),

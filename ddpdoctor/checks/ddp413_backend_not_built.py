@@ -27,6 +27,12 @@ RULE = Rule(
             sentence="torch was built without {backend}, with which the store of the rendezvous was asked to work{on}",
             remedy="set USE_LIBUV=0 in the environment of the launcher, as builds of torch for Windows need it",
         ),
+        ErrorPattern(
+            regex=r"makeDeviceFor(?:Interface|Hostname)\(\): unsupported (?P<backend>gloo) device",
+            sentence="this build of torch has no transport of {backend} for this system{on}",
+            remedy="install another version of torch: some builds for Windows lack gloo's transport. A job of one process needs "
+            "no process group",
+        ),
     ),
 )
 

@@ -21,7 +21,8 @@ RULE = Rule(
         ErrorPattern(
             regex=r"(?P<fault>illegal memory access|device-side assert(?!ions)|misaligned address|unspecified launch failure|"
             r"illegal instruction was encountered|invalid program counter|hardware stack error|CUDA_ERROR_ILLEGAL_ADDRESS|"
-            r"CUDA_EXCEPTION_\d+)"
+            r"CUDA_EXCEPTION_\d+|HSA_STATUS_ERROR_(?:EXCEPTION|ILLEGAL_INSTRUCTION|MEMORY_APERTURE_VIOLATION|MEMORY_FAULT)|"
+            r"Memory access fault by GPU)"
         ),
         ErrorPattern(
             regex=r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] (?P<assertion>Assertion `[^`]{1,200}` failed)"

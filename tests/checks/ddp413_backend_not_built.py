@@ -6,6 +6,7 @@ from tests.rank_ends import FINE, ended, logged, raised
 
 WORDS = "Distributed package doesn't have NCCL built in"
 LIBUV = "use_libuv was requested but PyTorch was build without libuv support"
+NO_TRANSPORT = "makeDeviceForHostname(): unsupported gloo device"
 
 SICK = (
     Sick(
@@ -24,6 +25,11 @@ SICK = (
         evidence=logged(RankError(type="RuntimeError", message=LIBUV)),
         says="torch was built without libuv, with which the store of the rendezvous was asked to work",
         measured={"backend": "libuv"},
+    ),
+    Sick(
+        evidence=logged(RankError(type="RuntimeError", message=NO_TRANSPORT)),
+        says="this build of torch has no transport of gloo for this system",
+        measured={"backend": "gloo"},
     ),
 )
 HEALTHY = (ended(FINE, FINE),)

@@ -34,7 +34,9 @@ _ECHOES = (
             r"[Ff]ailed to recv, got 0 bytes|Broken pipe.{0,400}TCPStore|TCPStore.{0,400}(?:Broken pipe|Connection reset)|"
             r"NCCL communicator (?:was|has been) aborted|Application timeout caused pair closure|"
             r"Connection was likely closed\. Did the remote server shutdown or crash|successfully reached monitoredBarrier, but|"
-            r"Connection closed by remote peer|(?:recvValue|sendBytes) failed|Failed to check the .should dump. flag|"
+            r"Connection closed by remote peer|"
+            r"Call to (?:recv|send) (?:from|to) .{0,300}(?:Connection reset by peer|Broken pipe)|"
+            r"(?:recvValue|sendBytes) failed|Failed to check the .should dump. flag|"
             r"Socket recv failed while polling|ncclUniqueId from .{0,400}Connection (?:reset|closed)|DistNetworkError: "
             r"Connection (?:reset|closed)|"
             # as C++ code of torch says it: a socket of Python raises an error with a type of its own
@@ -46,8 +48,12 @@ _ECHOES = (
         re.compile(
             r"RPC call to \w+ timed out|Timed out waiting \d+ms for (?:recv|send) operation|"
             r"collective operation timeout|Timeout\(ms\)=|wait timeout after \d+ms|timed out in monitoredBarrier|"
+            r"DistStoreError: Socket Timeout|"
             r"failed to pass monitoredBarrier|watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!|"
-            r"dump signal (?:due to a collective timeout )?from\s+(?:another )?rank"
+            r"dump signal (?:due to a collective timeout )?from\s+(?:another )?rank|"
+            # of Ascend's HCCL, the last as its runtime says that a stream waited in vain
+            r"Remote Rank did not send the data in time|Notify register times out|reason=\[(?:task|stream sync) timeout\]|"
+            r"error code is (?:107020|507046|507048)\b"
         ),
     ),
     (
