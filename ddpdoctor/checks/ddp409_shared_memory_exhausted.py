@@ -36,7 +36,7 @@ RULE = Rule(
             regex=r"unable to (?:allocate|open|mmap|resize) shared memory|unable to (?:mmap \d+ bytes from|write to) file "
             r"</torch|killed by signal: Bus error|/dev/shm.{0,300}No space left|No space left.{0,300}/dev/shm|[Bb]us error "
             r"encountered in worker|failed to extend /dev/shm|creating shared memory segment|insufficient shared "
-            r"memory",
+            r"memory|posix_fallocate failed ?: No space left",
         ),
     ),
 )

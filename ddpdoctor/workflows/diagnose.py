@@ -98,7 +98,8 @@ def gather(paths: Sequence[Path]) -> Evidence:
         raise UndecidedError(
             "none of the files can be diagnosed",
             details=_shortened(complaints),
-            hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved",
+            hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved; what nvidia-smi, ibstat, "
+            "ulimit or df show of a host, `ddpdoctor env` reads there itself",
         )
     joined = join(parts)
     unused = (f"not used: {line}" for line in _shortened(complaints))
