@@ -81,7 +81,7 @@ def _compared(tables: Listings, files: Mapping[int, Path], tolerance: float) -> 
         tensors=len(tensors), bytes=sum(row.bytes for row in tensors),
         compared={role: sum(key[0] == role for key in same) for role in ROLES},
         structure=(*(replace(one, name=owned(one.name, known)) for one in structure), *_order(tables)),
-        values=tuple(replace(one, name=owned(one.name, known)) for one in values),
+        values=tuple(replace(value, name=owned(value.name, known)) for value in values),
         tolerance=tolerance, within=within, largest=largest,
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ SERVICES = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "dcgm", "nv-hos
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
     """One finding per GPU with processes; ddpdoctor itself starts none on it, and services of the driver are left out."""
     for host, gpu, processes in readable(gpus, "processes", lambda gpu: gpu.processes):
-        others = [one for one in processes if not any(name in (one.command or "") for name in SERVICES)]
+        others = [process for process in processes if not any(name in (process.command or "") for name in SERVICES)]
         if others:
             yield RULE.finding(
                 f"GPU {gpu.index} of {host.host} is in use by {', '.join(map(_describe, others))}",

@@ -104,7 +104,9 @@ def _unlike_other_groups(argument: Argument, by_rank: ByRank, calls: Iterable[By
 
     A root counts by its place in the group.
     """
-    others = [one for one in calls if one is not by_rank and {*map(_at, one.values())} == {*map(_at, by_rank.values())}]
+    others = [
+        call for call in calls if call is not by_rank and {*map(_at, call.values())} == {*map(_at, by_rank.values())}
+    ]
     usual = {_part(argument, one, rank) for one in others for rank in one}
     unlike = tuple(rank for rank in by_rank if _part(argument, by_rank, rank) not in usual)
     return unlike if len(usual) == 1 and len(unlike) < len(by_rank) else ()

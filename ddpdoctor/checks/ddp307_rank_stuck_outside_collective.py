@@ -141,7 +141,11 @@ def _by_locks(hang: Hang) -> Iterator[Finding]:
 
 def _ended_children(culprits: Sequence[RankActivity]) -> list[str]:
     """`process 123, which rank 1 started, has ended`: of ranks that wait for what another process should hand over."""
-    waiting = [one for one in culprits if one.kind in {Activity.HANDOVER, Activity.PIPE} and one.process is not None]
+    waiting = [
+        culprit
+        for culprit in culprits
+        if culprit.kind in {Activity.HANDOVER, Activity.PIPE} and culprit.process is not None
+    ]
     return [
         f"process {child.pid}, which rank {one.rank} started, has ended"
         for one in waiting
@@ -152,7 +156,7 @@ def _ended_children(culprits: Sequence[RankActivity]) -> list[str]:
 
 def _asleep_at(culprits: Sequence[RankActivity], code: SourceCode | None) -> CodePlace | None:
     """The line at which all of them sleep."""
-    places = {one.place for one in culprits if one.kind is Activity.SLEEP}
+    places = {culprit.place for culprit in culprits if culprit.kind is Activity.SLEEP}
     place = next(iter(places)) if len(places) == 1 else None
     return place_of(code, place)
 
@@ -170,10 +174,10 @@ def _may_be_endless(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | 
     """
     if code is None:
         return False
-    asleep = {one.rank: one.place for one in culprits if one.kind is Activity.SLEEP}
+    asleep = {culprit.rank: culprit.place for culprit in culprits if culprit.kind is Activity.SLEEP}
     if any(_is_in_a_loop(entry.value, asleep[entry.rank], code) for entry in stacks or () if entry.rank in asleep):
         return True
-    turns = (one for one in culprits if one.kind is Activity.COMPUTING and not one.counts)
+    turns = (culprit for culprit in culprits if culprit.kind is Activity.COMPUTING and not culprit.counts)
     known = [code.at(one.place.file, one.place.line) for one in turns if one.place is not None]
     return any(one is not None and one.loops and one.loops[-1].head.startswith("while ") for one in known)
 

@@ -57,7 +57,7 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
 
 def _place(frame: Frame, code: SourceCode) -> CodePlace | None:
     """The line, or the last one known of its function."""
-    known = (one for one in reversed(code.places) if (one.file, one.function) == (frame.file, frame.function))
+    known = (place for place in reversed(code.places) if (place.file, place.function) == (frame.file, frame.function))
     return code.at(frame.file, frame.line) or next(known, None)
 
 

@@ -118,7 +118,7 @@ def _stays_the_same(function: Function, call: Call, given: Value) -> bool:
     named = _PLAIN.fullmatch(given.text)
     name = named[1] if named is not None else ""
     owner, _, option = name.partition(".")
-    known = all(one.kind is Kind.CONSTANT or one.note == "argument" for one in given.origins)
+    known = all(origin.kind is Kind.CONSTANT or origin.note == "argument" for origin in given.origins)
     if not name or (option and not (known and _OPTIONS.search(owner))):
         return False
     around = (each for each in function.loops if each.order in call.loops)

@@ -42,14 +42,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _is_one(loader: Call, sampler: Value) -> bool:
     """Whether a loader gets a sampler: in a job of one process it may be None instead."""
     tested = any(sampler.text in guard.names for guard in loader.guards)
-    literals = (one.text for one in sampler.origins if one.kind is Kind.CONSTANT)
+    literals = (origin.text for origin in sampler.origins if origin.kind is Kind.CONSTANT)
     return sampler.only(Kind.SAMPLER) is not None and not tested and all(text == "None" for text in literals)
 
 
 def _is_on_beside(graph: CallGraph, function: Function, shuffle: Value, sampler: Value) -> bool:
     """Whether `shuffle` is on, or is so where there is a sampler, or for one of the parts of the data that all get one."""
-    if " == " in shuffle.text and all(one.kind is Kind.CONSTANT for one in shuffle.origins):
+    if " == " in shuffle.text and all(origin.kind is Kind.CONSTANT for origin in shuffle.origins):
         made_here = all(graph.made[made][0].id == function.id for made in sampler.made if made in graph.made)
-        always = all(one.kind is Kind.SAMPLER for one in sampler.origins)
-        return made_here and always and any(one.text == "True" for one in shuffle.origins)
+        always = all(origin.kind is Kind.SAMPLER for origin in sampler.origins)
+        return made_here and always and any(origin.text == "True" for origin in shuffle.origins)
     return shuffle.constant == "True" or shuffle.text in {f"{sampler.text} is not None", f"bool({sampler.text})"}

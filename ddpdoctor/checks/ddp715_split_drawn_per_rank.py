@@ -90,7 +90,9 @@ def _picked(graph: CallGraph) -> Iterator[Finding]:
         indices = call.argument("indices", 1)
         if indices is None or indices.may(Kind.SHARED) or function.id in seen:
             continue
-        drawn = next((one for one in indices.origins if one.kind is Kind.LOCAL and one.note == "draw"), None)
+        drawn = next(
+            (origin for origin in indices.origins if origin.kind is Kind.LOCAL and origin.note == "draw"), None
+        )
         why = drawn_apart(graph, function, generator_of(drawn)) if drawn is not None else ""
         if drawn is None or not why or not graph.line_on_all_ranks(function, call) or _is_told(graph, function, call):
             continue
@@ -152,7 +154,7 @@ def _divides(graph: CallGraph, function: Function, call: Call) -> bool:
 
 def _part_of(call: Call, taken: Call) -> str:
     """The part that another call takes of what a call has drawn, as written: `order[:900]`; empty where it takes none."""
-    texts = (one.value.text for one in taken.arguments if call.id in one.value.made)
+    texts = (argument.value.text for argument in taken.arguments if call.id in argument.value.made)
     return next((text for text in texts if "[" in text and ":" in text), "")
 
 

@@ -69,7 +69,7 @@ def _moves_to_gpu(call: Call) -> bool:
     if call.does not in {"cuda", "to"} or call.guards:
         return False
     given = call.argument("device", 0)
-    texts = [one.text for one in given.origins] if given is not None else []
+    texts = [origin.text for origin in given.origins] if given is not None else []
     return call.does == "cuda" or (any("cuda" in text for text in texts) and not any("cpu" in text for text in texts))
 
 

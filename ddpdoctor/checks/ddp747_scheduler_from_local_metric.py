@@ -47,10 +47,10 @@ def _of_lightning(graph: CallGraph, function: Function, value: Value) -> Origin 
     """What a LightningModule's forward gave in a hook: Lightning gives each rank its part of every data set."""
     if function.hook != "lightning" or value.may(Kind.SHARED) or not runs_several(graph, function, "lightning"):
         return None
-    return next((one for one in value.origins if one.kind is Kind.LOCAL and one.note == "forward"), None)
+    return next((origin for origin in value.origins if origin.kind is Kind.LOCAL and origin.note == "forward"), None)
 
 
 def _lowers_by_a_metric(function: Function, scheduler: Value) -> bool:
     """Whether a scheduler is ReduceLROnPlateau; the one that a LightningModule steps by hand with a value can be no other."""
     of_lightning = function.hook == "lightning" and scheduler.text.endswith("lr_schedulers()")
-    return of_lightning or any(one.note == "plateau" for one in scheduler.origins)
+    return of_lightning or any(origin.note == "plateau" for origin in scheduler.origins)

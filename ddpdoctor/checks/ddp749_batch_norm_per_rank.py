@@ -47,8 +47,8 @@ def _samples(loader: Call) -> tuple[int, str]:
     size = loader.argument("batch_size", 1)
     if size is None:
         return 1, ""
-    options = [one.text for one in size.origins if one.note == "argument"]
-    known = [one.text for one in size.origins if one.kind is Kind.CONSTANT]
+    options = [origin.text for origin in size.origins if origin.note == "argument"]
+    known = [origin.text for origin in size.origins if origin.kind is Kind.CONSTANT]
     if len(known) != 1 or len(options) > 1 or len(size.origins) != len(options) + 1:
         return 0, ""
     return whole_number(known[0]) or 0, "".join(options)

@@ -127,7 +127,7 @@ def _use(position: int, step: Step, call: Call, given: Value | None) -> _Use | N
 
 def _names(given: Value | None) -> frozenset[str]:
     """The constants and options that a path is made of, where nothing else is in it and one of them is the name of a file."""
-    rest = [one for one in given.origins if one.text != "None"] if given is not None else []
+    rest = [origin for origin in given.origins if origin.text != "None"] if given is not None else []
     if any(one.kind is not Kind.CONSTANT and one.note != "argument" for one in rest):
         return frozenset()
     texts = frozenset(one.text for one in rest)

@@ -81,14 +81,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _counted_anew(graph: CallGraph, function: Function, call: Call, given: Value) -> Loop | None:
     """The loop that resumes, in the function or around its calls, while the epoch is a count of its own that begins at 0."""
-    count = next((one for one in given.origins if one.kind is Kind.UNKNOWN and one.text == given.text), None)
-    if count is None or {one.text for one in given.origins if one is not count} != {"0"}:
+    count = next(
+        (origin for origin in given.origins if origin.kind is Kind.UNKNOWN and origin.text == given.text), None
+    )
+    if count is None or {origin.text for origin in given.origins if origin is not count} != {"0"}:
         return None
-    if any(one.kind not in {Kind.UNKNOWN, Kind.CONSTANT} for one in given.origins):
+    if any(origin.kind not in {Kind.UNKNOWN, Kind.CONSTANT} for origin in given.origins):
         return None
     ways = [(function, call), *graph.callers.get(function.id, ())]
     loops = (loop for around, way in ways for loop in inner_loops(around, way.order))
-    return next((one for one in loops if one.starts is not None and one.starts.may(Kind.OBJECT) is not None), None)
+    return next((loop for loop in loops if loop.starts is not None and loop.starts.may(Kind.OBJECT) is not None), None)
 
 
 def _counts_the_rest(loop: Loop) -> str:

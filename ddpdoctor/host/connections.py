@@ -59,7 +59,9 @@ def moved_between(
     sockets: Mapping[int, Collection[int]], before: Mapping[int, int], after: Mapping[int, int]
 ) -> dict[int, int]:
     """By process, the bytes that its sockets moved; one without a connection that was there both times is left out."""
-    lasting = {pid: [one for one in numbers if one in before and one in after] for pid, numbers in sockets.items()}
+    lasting = {
+        pid: [number for number in numbers if number in before and number in after] for pid, numbers in sockets.items()
+    }
     return {
         pid: sum(after[number] - before[number] for number in numbers) for pid, numbers in lasting.items() if numbers
     }

@@ -16,7 +16,7 @@ def decides_the_reduction(code: SourceCode | None) -> list[Where]:
     """
     if code is None:
         return []
-    decides = [one for one in code.requests if one.wants == "accumulate"][:SHOWN_DECISIONS]
+    decides = [request for request in code.requests if request.wants == "accumulate"][:SHOWN_DECISIONS]
     return [
         *(where for one in decides for where in _values_above(one, code)),
         *(

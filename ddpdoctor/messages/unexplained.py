@@ -95,7 +95,9 @@ def unexplained_waits(graph: WaitForGraph | None) -> Iterator[str]:
     """Say that dumps show ranks that have waited too long, and not for what: no rule named a cause."""
     if graph is None or graph.reason in (Reason.NOT_KEPT, Reason.MOVED):
         return
-    waited = [(max(one.ages), one) for one in graph.operations if one.ages and is_old(one)]
+    waited = [
+        (max(operation.ages), operation) for operation in graph.operations if operation.ages and is_old(operation)
+    ]
     if waited:
         seconds, longest = max(waited, key=lambda one: one[0])
         yield (

@@ -45,7 +45,7 @@ def _lines(statuses: Sequence[RankStatus], report: Report | None, idle: float, e
 def _by_rank(
     name: str, kind: str, about: str, statuses: Sequence[RankStatus], value: Callable[[RankStatus], float | None]
 ) -> Iterator[str]:
-    known = [(_labels(rank=str(one.rank), host=one.host), value(one)) for one in statuses]
+    known = [(_labels(rank=str(status.rank), host=status.host), value(status)) for status in statuses]
     yield from _metric(name, kind, about, [(labels, number) for labels, number in known if number is not None])
 
 

@@ -99,7 +99,7 @@ def table(statuses: Sequence[RankStatus], marked: Collection[int], *, width: int
 
 def _has(column: Column, statuses: Sequence[RankStatus]) -> bool:
     """Whether any rank has something in this column; what every row has is always shown."""
-    return column.title in ("rank", "pid", "state") or any(column.cell(one) for one in statuses)
+    return column.title in ("rank", "pid", "state") or any(column.cell(status) for status in statuses)
 
 
 def _number(value: int | None) -> str:

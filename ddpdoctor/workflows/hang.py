@@ -326,7 +326,7 @@ def _with_dumps(facts: Sequence[RankFacts], job: RunningJob, requests: own_dumps
     """The ranks' facts with the flight recorders that PyTorch itself has dumped in this run, where the agent has told none."""
     with_recorder = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
     dumps = dict(
-        own_dumps.collect([one for one in job.targets if one.rank not in with_recorder], job.environ, requests)
+        own_dumps.collect([target for target in job.targets if target.rank not in with_recorder], job.environ, requests)
     )
     return tuple(
         replace(found, facts=(*found.facts, dump))

@@ -35,7 +35,7 @@ class SharedRows:
         """Write the ranks of this node; a place that cannot be written to costs the view and nothing else."""
         if not statuses:
             return
-        file = self.directory / PATTERN.replace("*", str(min(one.rank for one in statuses)))
+        file = self.directory / PATTERN.replace("*", str(min(status.rank for status in statuses)))
         if file != self._file:  # the lowest rank came last, or an elastic job has numbered its ranks anew
             self.remove()
         with contextlib.suppress(DdpdoctorError):

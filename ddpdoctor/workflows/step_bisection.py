@@ -94,7 +94,7 @@ def _not_located(report: Report, step: int, tracks: PerRank[Track]) -> str:
         name, at, index = (finding.measured.get(what) for what in ("tensor", "step", "index"))
         if finding.code == "DDP503" and at == step and index is None:
             return next(
-                (str(name) for one in tracks for table in one.value.tables.values() if name in table.digests), ""
+                (str(name) for track in tracks for table in track.value.tables.values() if name in table.digests), ""
             )
     return ""
 

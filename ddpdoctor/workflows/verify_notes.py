@@ -51,7 +51,7 @@ def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
 def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note where each rank keeps a part of the optimizer's state, of which there is no second copy."""
     steps = [step for track in tracks for step in track.steps]
-    of_torch = next((one.optimizer for one in steps if one.state is None and "ZeroRedundancy" in one.optimizer), "")
+    of_torch = next((step.optimizer for step in steps if step.state is None and "ZeroRedundancy" in step.optimizer), "")
     by_hand = any(sharding(seen, group) is not None for group in _groups(tracks) for seen in aligned(group)[-ASKED:])
     if not of_torch and not by_hand:
         return ()
@@ -67,7 +67,7 @@ def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:
 
 def not_made_again(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note for each reason why optimizer steps that were to be recomputed were not."""
-    refused = {one.recomputed.failed for track in tracks for one in track.steps if one.recomputed is not None} - {""}
+    refused = {step.recomputed.failed for track in tracks for step in track.steps if step.recomputed is not None} - {""}
     return tuple(f"optimizer steps could not be made again: {why}" for why in sorted(refused))
 
 

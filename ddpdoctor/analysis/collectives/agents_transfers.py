@@ -41,7 +41,7 @@ def _with(record: FlightRecord, rank: int, issued: CollectiveCalls) -> FlightRec
     if any(call.point_to_point for call in record.calls):
         return record
     transfers = [call for call in issued.calls if _is_transfer(call)]
-    groups = _groups(record, transfers, {one.group: one.ranks for one in issued.groups})
+    groups = _groups(record, transfers, {group.group: group.ranks for group in issued.groups})
     calls = {call: number for number, call in enumerate(record.calls)}
     frames = {frame: number for number, frame in enumerate(record.frames)}
     stacks = {stack: number for number, stack in enumerate(record.stacks)}

@@ -39,7 +39,11 @@ def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[
     """
     for frame in reversed(frames):
         place = place_of(code, frame)
-        conditions = [one for one in place.conditions if not is_the_same_everywhere(one)] if place is not None else []
+        conditions = (
+            [condition for condition in place.conditions if not is_the_same_everywhere(condition)]
+            if place is not None
+            else []
+        )
         if conditions:
             return conditions[-1], frame
     return None

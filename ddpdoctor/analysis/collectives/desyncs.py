@@ -86,7 +86,7 @@ def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
         sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)
         causes = [first[side] for side in sides if side in first and first[side] is not desync]
         among_more = any({*side} < {*ranks} for side in sides for ranks in first)
-        explained = among_more or any(not desync.tied or _before(one, desync) for one in causes)
+        explained = among_more or any(not desync.tied or _before(cause, desync) for cause in causes)
         if desync.cause is Cause.LEFT or not explained:
             yield desync
 

@@ -16,7 +16,9 @@ NAMELESS = ("", "undefined")  # descriptions of groups that the program gave non
 def with_members(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> PerRank[FlightRecord]:
     """The records, with the members of every group that a rank's agent told; gloo's recorder shows none."""
     members = {
-        entry.rank: {one.group: one.ranks for one in entry.value.groups} for entry in calls or () if entry.value.groups
+        entry.rank: {group.group: group.ranks for group in entry.value.groups}
+        for entry in calls or ()
+        if entry.value.groups
     }
     if not members:
         return records
@@ -32,7 +34,9 @@ def with_listed_members(records: PerRank[FlightRecord], size: JobSize | None = N
     that left a dump.
     """
     if any(
-        group.ranks is not None or group.backend not in ("nccl", "") for one in records for group in one.value.groups
+        group.ranks is not None or group.backend not in ("nccl", "")
+        for record in records
+        for group in record.value.groups
     ):
         return records
     listed: dict[str, list[int]] = defaultdict(list)

@@ -53,7 +53,7 @@ def derive(
     groups = {group.name: group for group in timeline.groups}
     found = [next(_guarded(deadlock, groups, code), None) for deadlock in deadlocks.found]
     if not found and graph is not None and graph.reason is Reason.CYCLE and calls is not None and stacks is not None:
-        transfers = {entry.rank: one for entry in calls for one in entry.value.calls[-1:] if _is_open_transfer(one)}
+        transfers = {entry.rank: call for entry in calls for call in entry.value.calls[-1:] if _is_open_transfer(call)}
         paths = {
             entry.rank: only_users(program_frames(entry.value.main.frames if entry.value.main else ()))
             for entry in stacks

@@ -92,7 +92,7 @@ def _stepped_without_ddp(calls: CollectiveCalls, made: int) -> bool:
     """Whether the rank called no forward of a DDP model before its last optimizer steps, more than any forward had had."""
     if not calls.forwards:
         return True
-    began = [one.steps for one in calls.forwards if one.steps is not None]
+    began = [forward.steps for forward in calls.forwards if forward.steps is not None]
     usual = max((after - before for before, after in pairwise(began)), default=1)
     return len(began) == len(calls.forwards) and made - began[-1] > FURTHER_STEPS * max(usual, 1)
 

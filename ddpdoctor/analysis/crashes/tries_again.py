@@ -14,7 +14,14 @@ def caught_in_a_loop(place: CodePlace | None) -> str:
     if place is None or not place.loops:
         return ""
     head = place.loops[-1].line
-    return next((one.test for one in place.conditions if one.test.startswith("except") and one.line > head), "")
+    return next(
+        (
+            condition.test
+            for condition in place.conditions
+            if condition.test.startswith("except") and condition.line > head
+        ),
+        "",
+    )
 
 
 def without_what_was_caught(ended: RankExit, code: SourceCode | None) -> RankExit:

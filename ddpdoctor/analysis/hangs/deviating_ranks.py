@@ -56,7 +56,7 @@ class DeviatingRanks:
         `idle_in_all` are the ranks with nothing outstanding, whether others wait for them or not.
         """
         if 2 * idle_in_all > len(self.programs.records):
-            besides = {rank for one in found.operations if one.absent for rank in one.waiting}
+            besides = {rank for operation in found.operations if operation.absent for rank in operation.waiting}
             if 2 * len(besides) < len(found.ranks):
                 return FinalWait(Reason.EXTRA, tuple(sorted(besides)), found.operations[:1])
         return self._by_surplus(found) or found
@@ -84,7 +84,11 @@ class DeviatingRanks:
         first = next(verdicts, None)
         if first is None:
             return None
-        alike = [one for one in operations if one is not first.operations[0] and self._is_alike(one, first)]
+        alike = [
+            operation
+            for operation in operations
+            if operation is not first.operations[0] and self._is_alike(operation, first)
+        ]
         others = (self._by_surplus_in(operation, found) for operation in alike[:MOST_COMPARED])
         same = [first, *(one for one in others if one is not None and one.reason is first.reason)]
         ranks = {rank for one in same for rank in one.ranks}
@@ -129,9 +133,11 @@ class DeviatingRanks:
 
     def _exchanged_by(self, rank: int, operations: Sequence[Operation]) -> bool:
         made = [
-            (kind, one.seq)
-            for one in operations
-            if one.group is not None and rank in one.members and (kind := self._kind(rank, one)) is not None
+            (kind, operation.seq)
+            for operation in operations
+            if operation.group is not None
+            and rank in operation.members
+            and (kind := self._kind(rank, operation)) is not None
         ]
         return any(self.programs.exchanged(rank, *pair) for pair in combinations(made[:MOST_EXCHANGED], 2))
 
@@ -140,7 +146,7 @@ class DeviatingRanks:
 
         It waits in one that no other has made by then, or has not made the last one that all others have.
         """
-        collectives = [one for one in found.operations if one.group is not None]
+        collectives = [operation for operation in found.operations if operation.group is not None]
         for shared, other in permutations(collectives[:MOST_EXCHANGED], 2):
             made = self._made_before(shared, other, collectives)
             deviating = vote(made).minority if len(made) > MANY and len({*made.values()}) == 2 else ()
@@ -154,7 +160,7 @@ class DeviatingRanks:
         Nothing where one of these waits in another kind: then it may have made as many.
         """
         kind = self._kind(other.members[0], other)
-        alike = [one for one in operations if self._kind(one.members[0], one) == kind]
+        alike = [operation for operation in operations if self._kind(operation.members[0], operation) == kind]
         found = {rank: one.seq for one in alike for rank in one.waiting if rank in shared.absent}
         if not found.keys() >= {*shared.absent}:
             return {}
@@ -190,7 +196,7 @@ class DeviatingRanks:
         """The minority that is ahead of its like in one of these groups and behind in another."""
         deviating = []
         for rank in found.ranks:
-            extra = [self._surplus(rank, one) for one in found.operations if rank in one.members]
+            extra = [self._surplus(rank, operation) for operation in found.operations if rank in operation.members]
             if any(extra) and self.programs.as_long_as_its_like(rank):
                 deviating.append(rank)
         return tuple(deviating) if 2 * len(deviating) < max(len(found.ranks), 3) else ()
@@ -208,7 +214,9 @@ class DeviatingRanks:
     def _breaks_pattern(self, found: FinalWait) -> FinalWait | None:
         """The minority that left out what had always followed before, of ranks of which no majority shows who deviates."""
         deviations = [self.first_deviations.of(rank) for rank in found.ranks[:MOST_COMPARED]]
-        breaking = {one.rank: one for one in deviations if one is not None and one.breaks_pattern}
+        breaking = {
+            deviation.rank: deviation for deviation in deviations if deviation is not None and deviation.breaks_pattern
+        }
         if not breaking or 2 * len(breaking) > len(found.ranks):
             return None
         for operation in found.operations:
@@ -226,7 +234,11 @@ class DeviatingRanks:
 
         They have left out what the others wait in. Not where only two groups are used, of which either may have its turn first.
         """
-        lacking = [one for one in found.operations if one.group is not None and one.absent and not one.without_dump]
+        lacking = [
+            operation
+            for operation in found.operations
+            if operation.group is not None and operation.absent and not operation.without_dump
+        ]
         waits = Counter(rank for one in lacking for rank in one.waiting)
         awaited = Counter(rank for one in lacking for rank in one.absent)
         for theirs in lacking:

@@ -58,14 +58,14 @@ def _moved(motion: str) -> WaitForGraph:
 
 def _together(finals: Iterable[FinalWait]) -> FinalWait:
     """Several operations that stand, where none waits for another one, as one."""
-    found = (one for final in finals for one in final.operations)
+    found = (operation for final in finals for operation in final.operations)
     operations = sorted(found, key=lambda one: (one.created_ns, one.members))
-    members = {rank for one in operations for rank in one.members}
+    members = {rank for operation in operations for rank in operation.members}
     return FinalWait(Reason.STANDING, tuple(sorted(members)), tuple(operations))
 
 
 def _two_of(finals: Sequence[FinalWait]) -> str:
-    return " and ".join(one.operations[0].name for one in finals[:2])
+    return " and ".join(final.operations[0].name for final in finals[:2])
 
 
 class _Graph:
@@ -95,14 +95,14 @@ class _Graph:
         self._standing = StandingOperations(outstanding)
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
         self._edges = {
-            nodes[id(one)]: [
-                *self._waits_of(one),
-                *(nodes[id(other)] for other in self._standing.of_its_batches(one)),
+            nodes[id(operation)]: [
+                *self._waits_of(operation),
+                *(nodes[id(other)] for other in self._standing.of_its_batches(operation)),
             ]
-            for one in outstanding.operations
+            for operation in outstanding.operations
         }
         for rank, operations in outstanding.of_rank.items():
-            self._edges[rank] = [nodes[id(one)] for one in operations]
+            self._edges[rank] = [nodes[id(operation)] for operation in operations]
 
     def verdict(self) -> WaitForGraph:
         """What all waits lead to, and where the ranks at fault first made other calls than their like."""
@@ -111,7 +111,7 @@ class _Graph:
             return found
         named = () if found.tied else found.ranks[:MOST_COMPARED]
         deviations = map(self._deviating.first_deviations.of, named)
-        return replace(found, first_deviations=tuple(one for one in deviations if one is not None))
+        return replace(found, first_deviations=tuple(deviation for deviation in deviations if deviation is not None))
 
     def _verdict(self) -> WaitForGraph:
         """The first that holds: a rank has stopped, or is idle, or what waits end in tells; else a rank is gone.
@@ -132,7 +132,7 @@ class _Graph:
         if idle:
             return self._unless_moved(idle) or self._towards(self._of_idle(idle))
         finals = [one for component in final_components(self._edges) if (one := self._final_of(component)) is not None]
-        lasting = [one for one in finals if not one.is_young]
+        lasting = [final for final in finals if not final.is_young]
         if lasting:
             return self._judged(lasting)
         missing = gone if self._is_awaited_without_dump() else ()
@@ -191,7 +191,7 @@ class _Graph:
                 found = self._final_of(component)
                 if found is None or found.reason is not Reason.CYCLE or found.is_young:
                     continue
-                if all(one.group is not None or not one.without_dump for one in found.operations):
+                if all(operation.group is not None or not operation.without_dump for operation in found.operations):
                     yield found
 
     def _without_dump(self) -> set[int]:
@@ -206,11 +206,14 @@ class _Graph:
 
         Then each of them is a suspect: of ranks that died together, peers wait for some alone.
         """
-        return any(one.without_dump and not one.absent and is_old(one) for one in self._outstanding.operations)
+        return any(
+            operation.without_dump and not operation.absent and is_old(operation)
+            for operation in self._outstanding.operations
+        )
 
     def _idle(self) -> set[int]:
         """The ranks with nothing outstanding that others wait for."""
-        awaited = {rank for one in self._outstanding.operations for rank in one.absent}
+        awaited = {rank for operation in self._outstanding.operations for rank in operation.absent}
         return awaited.intersection(self._outstanding.idle) - self._stale - {*self._outstanding.not_kept}
 
     def _of_idle(self, idle: Collection[int]) -> FinalWait:
@@ -221,7 +224,7 @@ class _Graph:
         """What these show: operations that all their members are in, or ranks that wait for each other."""
         first = min(finals, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         if first.reason is Reason.STANDING:
-            standing = [one for one in finals if one.reason is Reason.STANDING]
+            standing = [final for final in finals if final.reason is Reason.STANDING]
             first = _together(standing)
             if self._outstanding.seconds is None and not set.intersection(*({*one.ranks} for one in standing)):
                 return _moved(f"calls that have no rank in common are under way at once, such as {_two_of(standing)}")
@@ -254,7 +257,7 @@ class _Graph:
         operations = sorted(
             (self._outstanding.operations[-1 - node] for node in component if node < 0), key=lambda one: one.created_ns
         )
-        standing = [one for one in operations if self._standing.stands(one)]
+        standing = [operation for operation in operations if self._standing.stands(operation)]
         if standing:
             innermost = self._standing.innermost(standing)
             reason = Reason.MISMATCH if is_mismatch(innermost[0]) else Reason.STANDING
@@ -263,7 +266,7 @@ class _Graph:
         met = next(filter(_met_another_call, operations), None)
         if met is not None:
             return FinalWait(Reason.MISMATCH, met.members, (met,))
-        batching = {rank for one in operations for rank in self._standing.with_batches(one)}
+        batching = {rank for operation in operations for rank in self._standing.with_batches(operation)}
         ranks = sorted(batching | {node for node in component if node >= 0})
         known = not {*self._outstanding.not_kept}.issuperset(ranks)  # else what they waited in first is lost
         return FinalWait(Reason.CYCLE, tuple(ranks), tuple(operations)) if known and operations else None

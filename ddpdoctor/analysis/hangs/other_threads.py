@@ -17,7 +17,9 @@ MOST = 3  # of a rank
 def sentences(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None) -> list[str]:
     """`another thread of rank 1 (Thread-1) is at train.py:40 in heartbeat`: those that run the user's own code."""
     looked = by_rank(stacks)
-    waiting = [one for one in culprits if one.kind in {Activity.LOCK, Activity.HANDOVER} and one.rank in looked]
+    waiting = [
+        culprit for culprit in culprits if culprit.kind in {Activity.LOCK, Activity.HANDOVER} and culprit.rank in looked
+    ]
     return [text for one in waiting for text in _of(one, looked[one.rank])[:MOST]]
 
 

@@ -13,10 +13,10 @@ PROCESS_STATES = {"T": "stopped", "t": "traced", "D": "uninterruptible IO", "Z":
 
 def ranks_to_look_at(statuses: Sequence[RankStatus]) -> frozenset[int]:
     """The ranks to look at: the few that do not wait where most of the job waits, and the stopped, ended and silent ones."""
-    marked = {one.rank for one in statuses if one.state in {*PROCESS_STATES.values(), SILENT}}
-    waiting = {one.rank for one in statuses if one.waits_for_peers}
-    others = {one.rank for one in statuses} - waiting
-    quiet = all((one.idle_seconds or 0.0) > QUIET_SECONDS for one in statuses)
+    marked = {status.rank for status in statuses if status.state in {*PROCESS_STATES.values(), SILENT}}
+    waiting = {status.rank for status in statuses if status.waits_for_peers}
+    others = {status.rank for status in statuses} - waiting
+    quiet = all((status.idle_seconds or 0.0) > QUIET_SECONDS for status in statuses)
     if waiting and quiet and len(others) < len(waiting):
         marked |= others
     return frozenset(marked)

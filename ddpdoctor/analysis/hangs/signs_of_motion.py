@@ -50,11 +50,16 @@ def sign_of_motion(
             f"wait for it in {awaited_by_all.name}"
         )
     elsewhere = next(
-        (one for one in outstanding.operations if {*named}.isdisjoint(one.members) and standing.stands(one)), None
+        (
+            operation
+            for operation in outstanding.operations
+            if {*named}.isdisjoint(operation.members) and standing.stands(operation)
+        ),
+        None,
     )
     if elsewhere is not None:
         return f"all members have enqueued {elsewhere.name}, too"
-    awaited = {rank for one in outstanding.operations for rank in one.absent}
+    awaited = {rank for operation in outstanding.operations for rank in operation.absent}
     idle = sorted(awaited.intersection(outstanding.idle) - {*named})
     if idle:
         verb, them = ("waits", "it") if len(idle) == 1 else ("wait", "them")
@@ -84,4 +89,4 @@ def _are_scattered(outstanding: Outstanding, named: Collection[int]) -> bool:
     """Whether these are more than two ranks, farther apart than those of a host, and no operation lacks all of them."""
     if len(named) <= 2 or max(named) - min(named) < RANKS_OF_A_HOST:
         return False
-    return not any({*named} <= {*one.absent} for one in outstanding.operations)
+    return not any({*named} <= {*operation.absent} for operation in outstanding.operations)

@@ -117,9 +117,12 @@ class StandingOperations:
     def _posted_on_both_sides(self) -> set[int]:
         """The sends and receives that have both sides, with nothing else before them on either."""
         found = {
-            id(one): one
-            for one in self.outstanding.operations
-            if one.group is None and one.complete and {*one.waiting} == {*one.members} and not self._is_crossed(one)
+            id(operation): operation
+            for operation in self.outstanding.operations
+            if operation.group is None
+            and operation.complete
+            and {*operation.waiting} == {*operation.members}
+            and not self._is_crossed(operation)
         }
         while True:
             blocked = [key for key, one in found.items() if any(id(before) not in found for before in self.before(one))]

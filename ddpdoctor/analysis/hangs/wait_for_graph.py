@@ -105,7 +105,14 @@ class WaitForGraph:
 
         What a rank has enqueued behind the call that it waits in is not reached yet: there, peers lack nothing.
         """
-        first = next((one for one in self.operations if self._lacks(one) and self._is_waited_in_first(one)), None)
+        first = next(
+            (
+                operation
+                for operation in self.operations
+                if self._lacks(operation) and self._is_waited_in_first(operation)
+            ),
+            None,
+        )
         return first is not None and first.group is None
 
     def _lacks(self, operation: Operation) -> bool:
@@ -143,7 +150,7 @@ class FinalWait:
         if self.reason is Reason.MISMATCH:
             return False
         if self.reason is Reason.STANDING:
-            return all(one.is_young for one in self.operations)
+            return all(operation.is_young for operation in self.operations)
         return not any(map(is_old, self.operations))
 
 

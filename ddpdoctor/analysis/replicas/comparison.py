@@ -79,7 +79,7 @@ def kind_of(numbers: Sequence[complex]) -> Kind:
 def shortest_texts(numbers: Sequence[complex], distinct: int) -> tuple[str, ...] | None:
     """The numbers with as few digits as keep `distinct` of them apart, or None where all digits do not."""
     for digits in DIGITS:
-        texts = tuple(str(one) if isinstance(one, (bool, int)) else f"{one:.{digits}g}" for one in numbers)
+        texts = tuple(str(number) if isinstance(number, (bool, int)) else f"{number:.{digits}g}" for number in numbers)
         if len(set(texts)) == distinct:
             return texts
     return None

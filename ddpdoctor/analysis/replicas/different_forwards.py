@@ -12,7 +12,7 @@ from ddpdoctor.evidence.training_trace import Track
 
 def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDifferently]:
     """The first probe in which ranks with the same weights, buffers and batch computed different outputs."""
-    probes = {rank: {one.forwards: one for one in track.probes} for rank, track in tracks.items()}
+    probes = {rank: {probe.forwards: probe for probe in track.probes} for rank, track in tracks.items()}
     common = set.intersection(*(set(mine) for mine in probes.values())) if probes else set()
     for forwards in sorted(common):
         seen = {rank: mine[forwards] for rank, mine in probes.items()}

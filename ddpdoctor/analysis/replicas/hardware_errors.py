@@ -186,7 +186,7 @@ def _in_buffer(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     parities = [now[rank].buffers_before.get(name) for rank in ranks]
     width = width_of(tracks, name)
     shape = listed_shape(tracks, name)
-    masks = [one ^ kept for one in parities if one is not None and kept is not None]
+    masks = [parity ^ kept for parity in parities if parity is not None and kept is not None]
     if len(masks) < len(ranks) or not all(by_hardware(mask, width, shape) for mask in masks):
         return None
     return StepNotReproducible(

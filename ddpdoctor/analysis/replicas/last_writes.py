@@ -44,7 +44,7 @@ def _is_all_of_rank_0(
     start = tracks[other].tables.get(tracks[other].start or "")
     at_start = start.digests if start is not None else {}
     trained = [name for name, digest in tables[other].digests.items() if at_start.get(name) != digest]
-    alone = all(len(one.sides) == 2 and (0,) in [side.ranks for side in one.sides] for one in values)
+    alone = all(len(value.sides) == 2 and (0,) in [side.ranks for side in value.sides] for value in values)
     return alone and len(values) >= max(2.0, MOST_PUT_IN_PLACE * len(trained))
 
 

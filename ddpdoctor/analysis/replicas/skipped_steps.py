@@ -127,7 +127,7 @@ def _first_skipped(tracks: Mapping[int, Track]) -> StepSkipped | None:
 
     Ranks that skip other steps later may have made more of them in the end.
     """
-    steps = {rank: {one.forwards: one for one in track.steps} for rank, track in tracks.items()}
+    steps = {rank: {step.forwards: step for step in track.steps} for rank, track in tracks.items()}
     if any(len(steps[rank]) != track.steps_made or track.left_out for rank, track in tracks.items()):
         return None
     apart = {

@@ -112,7 +112,7 @@ def _without_an_optimizer(tracks: Mapping[int, Track]) -> tuple[int, ...]:
     idle = tuple(
         rank
         for rank, track in sorted(tracks.items())
-        if track.steps_made == 0 and not any("backward" in one.lines for one in track.steps)
+        if track.steps_made == 0 and not any("backward" in step.lines for step in track.steps)
     )
     return idle if len(idle) < len(tracks) else ()
 
@@ -220,7 +220,7 @@ def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track
             yield non_finite
             return
     overflows = {
-        rank: one for rank in seen for one in tracks[rank].overflows if one.forwards == seen[rank].forwards
+        rank: overflow for rank in seen for overflow in tracks[rank].overflows if overflow.forwards == seen[rank].forwards
     }  # fmt: skip
     if 0 < len(overflows) < len(seen):
         yield left_out_by_scaler(

@@ -191,7 +191,9 @@ def _thinned(count: int, diverged: int | None) -> list[int]:
 
 def _losses(tracks: dict[int, Track]) -> tuple[Chart, ...]:
     curves = {
-        rank: [(float(one.step), one.loss) for one in track.steps if one.loss is not None and math.isfinite(one.loss)]
+        rank: [
+            (float(step.step), step.loss) for step in track.steps if step.loss is not None and math.isfinite(step.loss)
+        ]
         for rank, track in sorted(tracks.items())
     }
     shown = {rank: points for rank, points in curves.items() if len(points) > 1}
