@@ -57,20 +57,23 @@ def derive(
     waiting, refused = dict(_waiting(activities)), dict(_refused(exits))
     if activities is None and exits is None:
         raise SkipCheck("neither the stacks of ranks nor their ends are known")
-    seen = tuple(dict.fromkeys(line for one in joinings.values() for line in one.overwrites))
+    seen = {rank: known.overwrites for rank, known in joinings.items() if known.overwrites}
     in_source = overwrites.each if overwrites is not None and not seen else ()
     wrong = _wrong_addresses(joinings, {*waiting, *refused}, refused, in_source)
     at_rank_0 = joinings[0].used if 0 in joinings else None
-    of_rank_0 = not wrong and not any(one.given or one.launchers_store for one in joinings.values())
+    of_rank_0 = not wrong and not any(known.given or known.launchers_store for known in joinings.values())
     at_fault, tied = tuple(wrong), False
     if of_rank_0 and at_rank_0 is not None:
-        others = {
-            rank: one.used for rank, one in joinings.items() if rank in {*waiting, *refused} and one.used is not None
-        }
+        looking = {rank: known.used for rank, known in joinings.items() if rank in {*waiting, *refused}}
+        others = {rank: used for rank, used in looking.items() if used is not None}
         wrong = {rank: (used, at_rank_0) for rank, used in sorted(others.items()) if _port(used) != _port(at_rank_0)}
         at_fault, tied = _sides(wrong, others, at_rank_0)
     _, given = next(iter(wrong.values()), (None, None))
     first = next(iter(at_fault), -1)
+    lines = {
+        rank: _at_fault(seen.get(rank, in_source), given, [] if used is None else [used])
+        for rank, (used, _) in wrong.items()
+    }
     return WrongRendezvous(
         ranks=tuple(wrong),
         at_fault=at_fault,
@@ -78,16 +81,7 @@ def derive(
         used=_ranks_by_address(wrong),
         given=given,
         of_rank_0=of_rank_0,
-        overwrites=_by_line(
-            {
-                rank: _at_fault(
-                    joinings[rank].overwrites if seen and rank in joinings else in_source,
-                    given,
-                    [] if used is None else [used],
-                )
-                for rank, (used, _) in wrong.items()
-            }
-        ),
+        overwrites=_by_line(lines),
         place=waiting.get(first) or (refused[first][1] if first in refused else None),
     )
 
@@ -104,7 +98,7 @@ def _wrong_addresses(
 ) -> Addresses:
     """Those of these ranks that use another address than their launcher gave them."""
     wrong: Addresses = {}
-    several = len({one.used for one in joinings.values()}) > 1
+    several = len({known.used for known in joinings.values()}) > 1
     for rank in sorted(ranks):
         known = joinings.get(rank, Joining(called=True))
         lines = tuple(line for line in known.overwrites or in_source if line.name and not line.conditional)
