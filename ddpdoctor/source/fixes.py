@@ -3,42 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from typing_extensions import assert_never
+from collections.abc import Sequence
 
 from ddpdoctor.model import Edit, Fix
-from ddpdoctor.source.fix_conditions import called, initialised, lines_of, name_of_distributed
-
-if TYPE_CHECKING:
-    import libcst
-    from libcst.metadata import CodeRange
-
-_LAUNCH = re.compile(
-    r"(?:\S{0,200}/)?python[\d.]{0,8}(?:[ \t]{1,20}-[a-zA-Z]{1,8}){0,5}?[ \t]{1,20}-m[ \t]{1,20}"
-    r"torch\.distributed\.launch\b"
-)
-_ENDS_A_COMMAND = re.compile(r"[;|&\n]")
-_USE_ENV = re.compile(r"[ \t]{1,40}--use[_-]env\b")
-_LINE_OF_COMMA = re.compile(r"[ \t]{0,200}\r?\n")
-_BEFORE_CODE = re.compile(r"[ \t]{0,200}(?=[^\s#])")
-MOST_LINES_OF_A_COMMAND = 60
-
-
-class LibcstMissing(Exception):  # noqa: N818 - a reason, shown to the user
-    """libcst is not installed; the message says how to install it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """One part of the text with what takes its place."""
-
-    start: int
-    end: int
-    text: str
+from ddpdoctor.source.program_changes import Change, Program
+from ddpdoctor.source.torchrun_fix import with_torchrun
 
 
 def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
@@ -52,8 +21,8 @@ def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     """
     of_scripts = [fix for fix in fixes if fix.edit is Edit.TORCHRUN]
     if of_scripts:
-        return _with_torchrun(text, of_scripts)
-    program = _Program(text)
+        return with_torchrun(text, of_scripts)
+    program = Program(text)
     for singly in (False, True):
         result, made = _joined(program, fixes, singly=singly)
         if _parses(result) and _parses(whole := program.with_imports(result, made)):
@@ -61,10 +30,10 @@ def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     return text, []
 
 
-def _joined(program: _Program, fixes: Sequence[Fix], *, singly: bool) -> tuple[str, list[Fix]]:
+def _joined(program: Program, fixes: Sequence[Fix], *, singly: bool) -> tuple[str, list[Fix]]:
     """The text with the changes of those fixes that go together; `singly` leaves each out with which it does not parse."""
     made: list[Fix] = []
-    changes: list[_Change] = []
+    changes: list[Change] = []
     for fix in fixes:
         wanted = list(program.changes(fix))
         new = [each for each in wanted if each not in changes]  # the same change of another one serves this one, too
@@ -76,13 +45,13 @@ def _joined(program: _Program, fixes: Sequence[Fix], *, singly: bool) -> tuple[s
     return _applied(program.text, changes), made
 
 
-def _applied(text: str, changes: Sequence[_Change]) -> str:
+def _applied(text: str, changes: Sequence[Change]) -> str:
     for change in sorted(changes, key=lambda each: (each.start, each.end), reverse=True):
         text = text[: change.start] + change.text + text[change.end :]
     return text
 
 
-def _overlap(one: _Change, other: _Change) -> bool:
+def _overlap(one: Change, other: Change) -> bool:
     return (one.start < other.end and other.start < one.end) or one == other
 
 
@@ -92,312 +61,3 @@ def _parses(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
-
-
-def _with_torchrun(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
-    """The script with torchrun in place of torch.distributed.launch, and without `--use_env` in the same command."""
-    lines = lines_of(text)
-    made = []
-    for fix in fixes:
-        at = end = fix.line - 1
-        while end < min(len(lines), at + MOST_LINES_OF_A_COMMAND) - 1 and lines[end].rstrip("\r\n").endswith("\\"):
-            end += 1
-        command = "".join(lines[at : end + 1])
-        changed = _USE_ENV.sub("", _LAUNCH.sub(_torchrun, command))
-        if changed != command and _LAUNCH.search(command):
-            lines[at : end + 1] = [changed, *[""] * (end - at)]
-            made.append(fix)
-    return "".join(lines), made
-
-
-def _torchrun(launch: re.Match[str]) -> str:
-    """`torchrun` in place of the old launcher; what echo and printf show stays."""
-    before = _ENDS_A_COMMAND.split(launch.string[: launch.start()])[-1].split()
-    return launch[0] if before[:1] in (["echo"], ["printf"]) else "torchrun"
-
-
-class _Program:
-    """One module with the places of its nodes."""
-
-    def __init__(self, text: str) -> None:
-        try:
-            import libcst
-            from libcst.metadata import MetadataWrapper, PositionProvider
-        except ImportError:
-            raise LibcstMissing("--fix and --diff need libcst: `pip install 'ddpdoctor[fix]'`") from None
-        self.text = text
-        self.nodes: list[tuple[libcst.CSTNode, CodeRange]] = []
-        try:
-            wrapper = MetadataWrapper(libcst.parse_module(text), unsafe_skip_copy=True)
-            places = wrapper.resolve(PositionProvider)
-        except (libcst.ParserSyntaxError, RecursionError):
-            return  # no place is found, and no fix made
-        self.module = wrapper.module
-        self.newline = self.module.default_newline
-        self.nodes = list(places.items())
-        self.starts = [0]
-        for line in lines_of(text):
-            self.starts.append(self.starts[-1] + len(line))
-
-    def changes(self, fix: Fix) -> Iterator[_Change]:
-        """What the fix changes; nothing where its place is not found."""
-        if not self.nodes:
-            return
-        match fix.edit:
-            case Edit.ADD_ARGUMENT:
-                yield from self._add_argument(fix)
-            case Edit.REMOVE_ARGUMENT:
-                yield from self._remove_argument(fix)
-            case Edit.REPLACE_ARGUMENT:
-                yield from self._replace_argument(fix)
-            case Edit.FIRST_IN_LOOP:
-                yield from self._first_in_loop(fix)
-            case Edit.SORT:
-                yield from self._sort(fix)
-            case Edit.CALL:
-                yield from self._around(fix, lambda code: f"{code}()")
-            case Edit.END_PROCESS_GROUP:
-                yield from self._end_process_group()
-            case Edit.RANK_ZERO_FIRST:
-                yield from self._rank_zero_first(fix)
-            case Edit.TORCHRUN:
-                return
-            case _:
-                assert_never(fix.edit)
-
-    def with_imports(self, text: str, made: Sequence[Fix]) -> str:
-        """The text with `import os` where a fix needs it, below the docstring and `from __future__`."""
-        if not any("os." in fix.new for fix in made) or re.search(r"^import os\b|^import .*\bos\b", text, re.MULTILINE):
-            return text
-        tree = ast.parse(text)
-        after = 0
-        for statement in tree.body:
-            documents = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-            if not documents and not future:
-                break
-            after = statement.end_lineno or after
-        lines = lines_of(text)
-        first = next((at for at in range(after, len(lines)) if re.match(r"import |from ", lines[at])), after)
-        return "".join([*lines[:first], f"import os{self.newline}", *lines[first:]])
-
-    def _at(self, line: int, column: int) -> int:
-        """The index of a place, from libcst's lines and columns."""
-        return self.starts[line - 1] + column
-
-    def _span(self, place: CodeRange) -> tuple[int, int]:
-        return self._at(place.start.line, place.start.column), self._at(place.end.line, place.end.column)
-
-    def _column(self, fix: Fix) -> int:
-        """The column in characters; Python counts bytes."""
-        line = self.text[self.starts[fix.line - 1] : self.starts[fix.line]] if 0 < fix.line < len(self.starts) else ""
-        return len(line.encode()[: (fix.column or 1) - 1].decode(errors="ignore"))
-
-    def _call(self, fix: Fix) -> tuple[libcst.Call, CodeRange] | None:
-        return max(self._calls(fix), key=lambda each: self._span(each[1])[1], default=None)
-
-    def _calls(self, fix: Fix) -> list[tuple[libcst.Call, CodeRange]]:
-        """All calls that begin where a fix stands: `Net().to(device)` is two."""
-        import libcst
-
-        column = self._column(fix)
-        return [
-            (node, place)
-            for node, place in self.nodes
-            if isinstance(node, libcst.Call) and (place.start.line, place.start.column) == (fix.line, column)
-        ]
-
-    def _add_argument(self, fix: Fix) -> Iterator[_Change]:
-        found = self._call(fix)
-        if found is None:
-            return
-        call, place = found
-        start, end = self._span(place)
-        code = self.text[start:end]
-        if not code.endswith(")") or any(
-            each.keyword is not None and each.keyword.value == fix.new.partition("=")[0] for each in call.args
-        ):
-            return
-        if not call.args:
-            yield _Change(end - 1, end - 1, fix.new)
-            return
-        last = self._span_of(call.args[-1].value)
-        yield _Change(last, last, f", {fix.new}")
-
-    def _span_of(self, node: libcst.CSTNode) -> int:
-        """The index behind a node, its parentheses counted."""
-        import libcst
-
-        end = next(self._span(place)[1] for each, place in self.nodes if each is node)
-        around = node.rpar if isinstance(node, libcst.BaseExpression) else ()
-        for _ in around:
-            end = self.text.index(")", end) + 1
-        return end
-
-    def _remove_argument(self, fix: Fix) -> Iterator[_Change]:
-        found = self._call(fix)
-        if found is None:
-            return
-        call, _ = found
-        for index, argument in enumerate(call.args):
-            if argument.keyword is not None and argument.keyword.value == fix.old:
-                start, end = self._start_of(argument), self._span_of(argument.value)
-                first, last, comma = start, end, self._comma_of(argument)
-                if index + 1 < len(call.args):
-                    last = self._start_of(call.args[index + 1])
-                elif index:
-                    first = self._span_of(call.args[index - 1].value)
-                elif comma is not None:
-                    last = comma + 1
-                if "#" in self.text[first:last]:  # the comments around it stay
-                    first, last = start, end
-                    if comma is not None and "#" in self.text[end:comma]:
-                        yield _Change(*self._span_of_comma(comma), "")
-                    elif comma is not None:
-                        last = self._span_of_comma(comma)[1]
-                yield _Change(first, last, "")
-
-    def _comma_of(self, argument: libcst.Arg) -> int | None:
-        """The index of the comma behind an argument, whatever comments stand before it."""
-        import libcst
-
-        if not isinstance(argument.comma, libcst.Comma):
-            return None
-        before = argument.comma.whitespace_before
-        return next(self._span(place)[1] for each, place in self.nodes if each is before)
-
-    def _span_of_comma(self, comma: int) -> tuple[int, int]:
-        """A comma with the blanks before code behind it, or with its line where it stands alone in one."""
-        start = self.text.rfind("\n", 0, comma) + 1
-        line = _LINE_OF_COMMA.match(self.text, comma + 1)
-        if line and not self.text[start:comma].strip():
-            return start, line.end()
-        blanks = _BEFORE_CODE.match(self.text, comma + 1)
-        return comma, blanks.end() if blanks else comma + 1
-
-    def _start_of(self, node: libcst.CSTNode) -> int:
-        return next(self._span(place)[0] for each, place in self.nodes if each is node)
-
-    def _replace_argument(self, fix: Fix) -> Iterator[_Change]:
-        """Of the calls that begin in one place, `Net(rank).to(rank)`, the longest that has the argument itself."""
-        for node, _ in sorted(self._calls(fix), key=lambda each: self._span(each[1]), reverse=True):
-            given = [id(each.value) for each in node.args]
-            spans = [self._span(place) for each, place in self.nodes if id(each) in given]
-            if same := [(start, end) for start, end in spans if self.text[start:end] == fix.old]:
-                yield from (_Change(start, end, fix.new) for start, end in same)
-                return
-
-    def _expressions(self, code: str, inside: tuple[int, int]) -> list[tuple[int, int]]:
-        """The places of an expression within a part of the text, the name of an argument left out."""
-        import libcst
-
-        spans = {
-            self._span(place)
-            for node, place in self.nodes
-            if isinstance(node, libcst.Name | libcst.Attribute | libcst.Call | libcst.BaseString | libcst.List)
-        }
-        names = {
-            self._span(place)[0]
-            for node, place in self.nodes
-            if isinstance(node, libcst.Arg) and node.keyword is not None
-        }
-        return sorted(
-            (start, end)
-            for start, end in spans
-            if inside[0] <= start and end <= inside[1] and self.text[start:end] == code and start not in names
-        )
-
-    def _around(self, fix: Fix, change: Callable[[str], str]) -> Iterator[_Change]:
-        """Around the expression `old` of the line, where it stands once."""
-        line = self._at(fix.line, 0)
-        found = self._expressions(fix.old, (line, len(self.text)))
-        first = (
-            [(start, end) for start, end in found if start < self._at(fix.line + 1, 0)]
-            if fix.line < len(self.starts)
-            else []
-        )
-        if len(first) == 1:
-            start, end = first[0]
-            yield _Change(start, end, change(self.text[start:end]))
-
-    def _sort(self, fix: Fix) -> Iterator[_Change]:
-        """`sorted()` around the call of this name that begins in the line, where there is one."""
-        import libcst
-
-        name = called(fix.old)
-        calls = [
-            self._span(place)
-            for node, place in self.nodes
-            if isinstance(node, libcst.Call)
-            and place.start.line == fix.line
-            and isinstance(node.func, libcst.Name | libcst.Attribute)
-            and (node.func.attr if isinstance(node.func, libcst.Attribute) else node.func).value == name
-        ]
-        if len(calls) == 1:
-            start, end = calls[0]
-            yield _Change(start, end, f"sorted({self.text[start:end]})")
-
-    def _first_in_loop(self, fix: Fix) -> Iterator[_Change]:
-        import libcst
-
-        for node, place in self.nodes:
-            if isinstance(node, libcst.For | libcst.While) and place.start.line == fix.line:
-                body = node.body
-                if isinstance(body, libcst.IndentedBlock) and body.body:
-                    first = next(found for each, found in self.nodes if each is body.body[0])
-                    start = self._at(first.start.line, 0)
-                    indent = self.text[start : start + first.start.column]
-                    yield _Change(start, start, f"{indent}{fix.new}{self.newline}")
-                return
-
-    def _end_process_group(self) -> Iterator[_Change]:
-        """At the end of `if __name__ == "__main__":`, for a process that still has a group."""
-        import libcst
-
-        dist = name_of_distributed(self.text)
-        for node, place in self.nodes:
-            if (
-                isinstance(node, libcst.If)
-                and "__name__" in self.module.code_for_node(node.test)
-                and place.start.column == 0
-            ):
-                body = node.body
-                if not isinstance(body, libcst.IndentedBlock) or not body.body or node.orelse is not None or not dist:
-                    return
-                first = next(found for each, found in self.nodes if each is body.body[0])
-                last = next(found for each, found in self.nodes if each is body.body[-1])
-                indent = self.text[self._at(first.start.line, 0) : self._at(first.start.line, first.start.column)]
-                end = self.starts[last.end.line] if last.end.column else self._at(last.end.line, 0)
-                before = "" if self.text[:end].endswith(("\n", "\r")) else self.newline
-                step = self.module.default_indent
-                yield _Change(
-                    end,
-                    end,
-                    f"{before}{indent}if {dist}.is_initialized():{self.newline}"
-                    f"{indent}{step}{dist}.destroy_process_group(){self.newline}",
-                )
-                return
-
-    def _rank_zero_first(self, fix: Fix) -> Iterator[_Change]:
-        """A barrier for the others before the statement, and one for rank 0 behind it, where a process group is there by then."""
-        import libcst
-
-        dist = name_of_distributed(self.text)
-        for node, place in self.nodes:
-            if not isinstance(node, libcst.SimpleStatementLine) or not place.start.line <= fix.line <= place.end.line:
-                continue
-            start, end = self._at(place.start.line, 0), self.starts[place.end.line]
-            indent = self.text[start : start + place.start.column]
-            if (
-                not dist
-                or not indent
-                or not initialised(self.text[:start], indent)
-                or not self.text[:end].endswith("\n")
-            ):
-                return
-            step = self.module.default_indent
-            first = f"{indent}if {dist}.get_rank() != 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
-            behind = f"{indent}if {dist}.get_rank() == 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
-            yield _Change(start, start, first)
-            yield _Change(end, end, behind)
-            return

@@ -19,9 +19,10 @@ from ddpdoctor.quoting import acts_on_a_terminal
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source import notebooks
 from ddpdoctor.source.embedded_fixes import Fixer, fixed_blocks, fixed_notebook
-from ddpdoctor.source.fixes import LibcstMissing, fixed
+from ddpdoctor.source.fixes import fixed
 from ddpdoctor.source.launch_script_files import SUFFIXES
 from ddpdoctor.source.possible_fixes import possible
+from ddpdoctor.source.program_changes import LibcstMissing
 from ddpdoctor.source.python_text import MARKDOWN
 
 _SUFFIXES = frozenset({".py", notebooks.SUFFIX, *MARKDOWN, *SUFFIXES, ""})
