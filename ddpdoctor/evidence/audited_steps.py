@@ -205,6 +205,8 @@ class StepSeen:
     a replay. Those of weights are sought at a few steps of any run; `given weights` are those between backward and step."""
     partly_watched: bool = False
     """Whether `writes` may lack lines that wrote weights."""
+    exchanged: bool = False
+    """Whether the backward sent gradients of activations to the ranks that had computed these, with an all-to-all."""
 
     @property
     def key(self) -> tuple[int, int, int]:

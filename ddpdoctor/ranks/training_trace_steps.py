@@ -78,6 +78,7 @@ def _step(step: step_records.Step) -> StepSeen:
         averaging=_averaged(step.averaging) if step.averaging is not None else None,
         writes={what: frames_of(written) for what, written in step.writes.items()},
         partly_watched=step.partly_watched,
+        exchanged=step.exchanged,
     )
 
 

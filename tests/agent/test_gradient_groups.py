@@ -36,3 +36,18 @@ def test_gradients_of_all_ranks_or_of_several_groups_tell_no_group() -> None:
     assert groups.members is None
     groups.reduced("all_reduce", GRADIENTS, OF_DATA)  # as in a mean over hosts, and then over their first ranks
     assert groups.members is None
+
+
+def test_an_all_to_all_inside_the_backward_returns_gradients_of_activations() -> None:
+    groups = after_backward()
+    groups.reduced("all_to_all_single", ACTIVATIONS, ALL)  # behind the backward: no gradient of an activation
+    assert not groups.exchanged
+    groups.backward()
+    groups.reduced("all_to_all_single", torch.zeros(4, dtype=torch.int64), ALL)
+    assert not groups.exchanged
+    groups.reduced("all_to_all_single", ACTIVATIONS, ALL)
+    groups.backward_over()
+    groups.stepped()
+    assert groups.exchanged  # for the step of a second optimizer, too
+    groups.backward()
+    assert not groups.exchanged

@@ -173,8 +173,9 @@ class AuditedSteps:
                 partly_watched=partly_watched,
                 evaluating=window.evaluating or None,
                 buffer_writes=window.buffer_writes,
-                reduced_among=self._gradient_groups.members,
+                reduced_among=None if self._models.count else self._gradient_groups.members,
                 state_parts=self._parts.of_state(optimizer),
+                exchanged=self._gradient_groups.exchanged,
             )
         )
         if self._models.count:

@@ -470,7 +470,7 @@ class StepTracker(AuditedSteps):
         """The user's code or a library's has called the collective `name` with `sent`, on these ranks or on all (None)."""
         if self.averaging.reduced(name, sent, everywhere=members is None):
             self._end.forget()
-        if self._audited and not self._models.count:
+        if self._audited:
             self._gradient_groups.reduced(name, sent, members or ())
 
     def close(self) -> None:

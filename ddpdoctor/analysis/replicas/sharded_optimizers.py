@@ -2,6 +2,8 @@
 
 Each rank steps its own part of the parameters, and the program sends the result to the others before the next forward. Right
 after the step the parameters differ, and the optimizer's state is a partition. Before the next forward they must be equal.
+
+Parameters that no wrapper holds are each rank's own where ranks exchange activations: embedding tables or experts.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Sharding:
     owners: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """For each parameter that only some ranks step: these ranks."""
     copies: frozenset[str] = frozenset()
-    """What only the optimizers know, and each rank has another one: its part of the parameters, or of a copy of them."""
+    """What no wrapper holds, and each rank has another one: its part of the model, of the parameters, or of a copy of them."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -34,7 +36,7 @@ class Sharding:
 
 def sharding(seen: ByRank, tracks: Mapping[int, Track]) -> Sharding | None:
     """How the ranks share the parameters out in this step; None where all ranks step the same ones."""
-    copies = _given_gradients(seen) or _copies(seen, tracks)
+    copies = _given_gradients(seen) or _parts_of_the_model(seen) or _copies(seen, tracks)
     if copies:
         return Sharding(copies=copies)
     owners = _owners(seen)
@@ -116,6 +118,15 @@ def _given_gradients(seen: ByRank) -> frozenset[str]:
     }
     same = all(len(digests) == len(seen) and len({*digests}) == 1 for digests in given.values())
     return frozenset() if same else frozenset(given)
+
+
+def _parts_of_the_model(seen: ByRank) -> frozenset[str]:
+    """The parameters outside every wrapper, where every rank's backward sent gradients to the ranks that computed activations."""
+    if not all(one.exchanged for one in seen.values()):
+        return frozenset()
+    return frozenset(
+        name for one in seen.values() for name, gradient in one.gradients.items() if gradient.standing == "outside"
+    )
 
 
 def _copies(seen: ByRank, tracks: Mapping[int, Track]) -> frozenset[str]:

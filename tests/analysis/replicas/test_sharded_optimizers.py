@@ -135,7 +135,7 @@ def test_ranks_that_take_other_branches_of_one_model_share_nothing_out() -> None
     assert branch(sent=True, held="1") == []
 
 
-def flat(*, size: int, local: bool = False, forgotten: bool = False) -> list[Finding]:
+def flat(*, size: int, local: bool = False, forgotten: bool = False, exchanged: bool = False) -> list[Finding]:
     """Each of three ranks steps one tensor of `size` elements that only its optimizer knows; the model has nine."""
     ranks = []
     for rank in range(3):
@@ -152,6 +152,7 @@ def flat(*, size: int, local: bool = False, forgotten: bool = False) -> list[Fin
                 StepSeen(
                     step=step, forwards=step + 1, since=0, line=STEP, gradients=given, weights=key(held), after=key(own),
                     state={f"{GROUP}.exp_avg": f"{rank} {step}"} if step else {}, settings={"lr": "0.1"},
+                    exchanged=exchanged,
                 )
             )  # fmt: skip
         kinds = (TensorKind(role="parameter", name="a", structure={"requires_grad": "True"}),)
@@ -178,6 +179,13 @@ def test_parts_of_a_flat_copy_are_each_ranks_own() -> None:
 def test_a_parameter_outside_the_wrapped_model_is_no_part_of_a_copy() -> None:
     assert flat(size=3, local=True)[0].code == "DDP518"
     assert flat(size=9)[0].code != "DDP503"
+
+
+def test_tables_of_embeddings_are_each_ranks_own_where_ranks_exchange_activations() -> None:
+    assert flat(size=9, local=True)[0].code == "DDP518"
+    assert flat(size=9, local=True, exchanged=True) == []
+    (found,) = flat(size=9, local=True, exchanged=True, forgotten=True)
+    assert (found.code, found.ranks, found.measured["tensor"]) == ("DDP503", (1,), "a")
 
 
 def unwrapped(

@@ -188,6 +188,8 @@ class Step(NamedTuple):
     """Where no model is wrapped, the members of the group in which most of the gradients were reduced; None for all ranks."""
     state_parts: dict[str, Part] | None = None
     """What the optimizer keeps on a device mesh after the step; None where that is nothing."""
+    exchanged: bool = False
+    """Whether the backward sent gradients of activations to the ranks that had computed these, with an all-to-all."""
 
 
 class Overflow(NamedTuple):
