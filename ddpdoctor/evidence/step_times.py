@@ -20,6 +20,10 @@ class Pace:
     """When each batch was there; as long as `asked_ns`."""
     forward_ns: tuple[int, ...] = ()
     """When each training forward of the wrapped model began."""
+    forward_steps: tuple[int, ...] = ()
+    """The number of optimizer steps before each of these forwards; empty where it is not known."""
+    forward_lines: tuple[int, ...] = ()
+    """The user's line of each of these forwards, by a number that is the same for the same line; empty likewise."""
     forward: Frame | None = None
     """The user's line of the last forward."""
 

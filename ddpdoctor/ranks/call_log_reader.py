@@ -83,6 +83,8 @@ class CallLog:
             asked_ns=tuple(batch.asked_ns for batch in batches),
             drawn_ns=tuple(batch.drawn_ns for batch in batches),
             forward_ns=tuple(forward.began_ns for forward in forwards),
+            forward_steps=tuple(forward.steps for forward in forwards),
+            forward_lines=tuple(forward.place for forward in forwards),
             forward=self.texts.line(forwards[-1].place) if forwards else None,
         )
 

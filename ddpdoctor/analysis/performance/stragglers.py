@@ -7,6 +7,7 @@ the one before it, they had met, and a new round begins. Clocks of different hos
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
 
 LEAST_ROUNDS = 20  # fewer are warm-up and chance
+MOST_FORWARDS = 16  # in a step: five updates of a critic, of two forwards each, and one of the generator are eleven
 BATCH_PHASE = "while it waits for its batch"
 FULL = 0.8  # of the processors that a job may use: what others may take of the rest delays it by a quarter at most
 
@@ -147,7 +149,7 @@ def _latest(
 
 
 def _delays(rounds: Rounds, paces: dict[int, Pace]) -> NDArray[np.int64]:
-    """For how long all others waited for each rank alone, of shape (ranks, steps), by the forwards of the first rank.
+    """For how long all others waited for each rank alone, of shape (ranks, steps), by the steps of the first rank.
 
     A step can have many rounds, of which one makes them wait and the others tell nothing. Each counts alone where no forwards
     were recorded.
@@ -157,11 +159,29 @@ def _delays(rounds: Rounds, paces: dict[int, Pace]) -> NDArray[np.int64]:
     in_order = np.sort(rounds.arrived, axis=0)
     delays = np.where(rounds.arrived == in_order[-1], in_order[-1] - in_order[-2], 0)
     marks = paces.get(rounds.ranks[0])
-    step = np.searchsorted(np.array(marks.forward_ns if marks is not None else (), dtype=np.int64), rounds.released)
+    begins = _step_begins(marks) if marks is not None else ()
+    step = np.searchsorted(np.array(begins, dtype=np.int64), rounds.released)
     steps, of_round = np.unique(step, return_inverse=True)
     if len(steps) < LEAST_ROUNDS:
         return delays
     return np.array([np.bincount(of_round, weights=row) for row in delays], dtype=np.int64)
+
+
+def _step_begins(pace: Pace) -> tuple[int, ...]:
+    """When the steps of a rank began. A rank that does something once a step may be late into one of its forwards only.
+
+    A step has several forwards where gradients are accumulated, and where several models are trained in turns: there it
+    begins with the forward of the line that is called least often.
+    """
+    by_step = tuple(
+        began
+        for began, before, steps in zip(pace.forward_ns, (-1, *pace.forward_steps), pace.forward_steps, strict=False)
+        if steps != before
+    )
+    rarest = min(pace.forward_lines, key=Counter(pace.forward_lines).__getitem__, default=None)
+    by_line = tuple(began for began, line in zip(pace.forward_ns, pace.forward_lines, strict=False) if line == rarest)
+    least = max(LEAST_ROUNDS, len(pace.forward_ns) / MOST_FORWARDS)
+    return min((found for found in (by_step, by_line) if len(found) >= least), key=len, default=pace.forward_ns)
 
 
 def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.step_times import Pace
 from tests.step_times import majority, steps
 
 
@@ -31,6 +33,28 @@ def test_a_step_counts_once_however_many_collectives_it_has() -> None:
     assert finding.ranks == (1,)
     assert finding.message.startswith("rank 1 is last into 39 of 40 steps, 30 ms behind; ")
     assert not diagnose(steps(majority, majority, majority, further=6), select=["DDP601"]).findings
+
+
+def late_once(lines: tuple[int, ...], optimizer_steps: Callable[[int], int]) -> list[str]:
+    """Codes of a job whose rank 1 loses 60 ms in one of four forwards: the line of each and the steps before it as given."""
+    evidence = steps(majority, lambda forward: {} if forward % 4 else {"forward": 60}, count=160)
+    count = range(160)
+    told = {
+        "forward_lines": tuple(lines[number % len(lines)] for number in count),
+        "forward_steps": tuple(map(optimizer_steps, count)),
+    }
+    ranks = tuple(
+        replace(facts, facts=tuple(replace(one, **told) if isinstance(one, Pace) else one for one in facts.facts))
+        for facts in evidence.ranks
+    )
+    return [one.code for one in diagnose(replace(evidence, ranks=ranks), select=["DDP601"]).findings]
+
+
+def test_a_step_of_several_forwards_is_one_step() -> None:
+    assert late_once((5,), lambda forward: forward // 4) == ["DDP601"]  # accumulated gradients
+    assert late_once((5, 5, 5, 9), lambda forward: forward) == ["DDP601"]  # a critic three times, a generator once
+    assert late_once((5,), lambda forward: forward) == []  # once in four steps: a log, perhaps
+    assert late_once((5,) * 39 + (9,), lambda forward: forward) == []  # a line of its own in one of forty
 
 
 def test_peers_never_wait_longer_than_the_job_took() -> None:
