@@ -21,6 +21,8 @@ RULE = Rule(
     about_step=True,
 )
 
+COPY_LATER = "copy it from the model after DistributedDataParallel has made the weights equal"
+
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """Each such model once; one that no rank has called since is no fault yet: one rank may keep it to save it."""
@@ -33,6 +35,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             cause=found.used.value,
             note="writes it" if found.writes else "calls it" if found.used_on else "the optimizer step",
             severity=Severity.INFO if found.used is CopyUsed.UNKNOWN else None,
+            remedy=None if found.was_equal or found.still else COPY_LATER,
         )
 
 
@@ -41,7 +44,9 @@ def _message(found: UnwrappedDiffers, divergences: Divergences) -> str:
     when = (
         f"at the end of {divergences.steps} steps" if found.at_end else f"at step {found.step} of {divergences.steps}"
     )
-    if not found.was_equal:
+    if not found.was_equal and not found.still:
+        who = f"all ranks update it, and {group_ranks(found.ranks)} began with other values than the rest"
+    elif not found.was_equal:
         who = f"{group_ranks(found.moved)} {verb(found.moved, 'updates', 'update')} it, {group_ranks(found.still)} never did"
     elif found.still:
         who = (

@@ -29,7 +29,8 @@ def differing_copies(
     It is meant to be equal where every rank has it and all had the same at the first moment at which all were looked at: one
     that each rank makes for itself differs from the beginning. Of those, one is a fault that some ranks update at nearly every
     step and others call and never update: an average that was copied before DistributedDataParallel made the weights equal.
-    Where only ranks call it whose copy is updated, the others have one that nobody needs, and that is no fault.
+    So is one that all update, that most ranks have alike at every moment, and the minority never had so. Where only ranks call
+    it whose copy is updated, the others have one that nobody needs, and that is no fault.
     """
     for name in dict.fromkeys(one.name for track in tracks.values() for one in track.unwrapped):
         seen = [one for one in _aligned(tracks, name) if until is None or _is_before(one, until)]
@@ -53,8 +54,10 @@ def _left_behind(name: str, seen: Sequence[ByRank], tracks: Mapping[int, Track])
     least = max(LEAST_UPDATES, NEARLY_EVERY * (len(seen) - 1))
     moved = tuple(sorted(rank for rank, moments in changes.items() if len(moments) >= least))
     still = tuple(sorted(rank for rank, moments in changes.items() if not moments))
-    if not moved or not still or len(moved) + len(still) < len(tracks):
+    if not moved or len(moved) + len(still) < len(tracks):
         return None
+    if not still:
+        return _begun_differently(name, seen, tracks)
     now = changes[moved[0]][LEAST_UPDATES - 1]
     called = _called(name, step_of(now), tracks)
     users = {rank: line for rank, line in called.items() if rank in still}
@@ -62,6 +65,17 @@ def _left_behind(name: str, seen: Sequence[ByRank], tracks: Mapping[int, Track])
         return None
     ranks = still if len(still) < len(moved) else moved
     return _found(name, now, tracks, ranks, (moved, still), CopyUsed.STALE, users, was_equal=False)
+
+
+def _begun_differently(name: str, seen: Sequence[ByRank], tracks: Mapping[int, Track]) -> UnwrappedDiffers | None:
+    """One that all ranks update and call, and that the same few ranks never had as all others have it."""
+    decided, *later = (vote({rank: one.digest for rank, one in now.items()}) for now in seen)
+    called = _called(name, step_of(seen[0]), tracks)
+    most = 2 * len(decided.majority) > len(tracks)
+    if not most or len(called) < len(tracks) or any(one.sides != decided.sides for one in later):
+        return None
+    sides = (tuple(sorted(tracks)), ())
+    return _found(name, seen[0], tracks, decided.minority, sides, CopyUsed.DIFFERENT, called, was_equal=False)
 
 
 def _aligned(tracks: Mapping[int, Track], name: str) -> list[ByRank]:

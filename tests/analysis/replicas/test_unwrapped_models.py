@@ -88,6 +88,20 @@ def test_the_one_rank_that_never_updates_its_own_average_is_named() -> None:
     assert (found.ranks, found.moved, found.still, found.used_on) == ((1,), (0, 2), (1,), (1,))
 
 
+def test_an_average_that_one_rank_began_with_other_weights_is_found() -> None:
+    """Another seed on rank 2, and a copy of the weights before DistributedDataParallel makes them equal."""
+    evaluated = [("forward", 5)]
+    alike = {rank: track("abcdef", evaluated) for rank in (0, 1)}
+    (found,) = differing_copies(alike | {2: track("uvwxyz", evaluated, writes=True)})
+
+    assert (found.step, found.ranks, found.moved, found.still) == (0, (2,), (0, 1, 2), ())
+    assert (found.used, found.used_on, found.was_equal, [*found.lines]) == (CopyUsed.DIFFERENT, (0, 1, 2), False, [2])
+
+    assert not [*differing_copies(alike | {2: track("uvwxyz")})]  # rank 2 has no use for it
+    assert not [*differing_copies(alike | {2: track("ubwxyz", evaluated)})]
+    assert not [*differing_copies(alike | {2: track("uvwxyz", evaluated), 3: track("ghijkl", evaluated)})]
+
+
 def test_models_that_each_rank_makes_for_itself_are_no_fault() -> None:
     """All updated, none updated, updated a few times, or called only where it is updated."""
     called = [("forward", 5)]
