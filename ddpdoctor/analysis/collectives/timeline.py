@@ -25,12 +25,14 @@ from ddpdoctor.analysis.collectives.group_members import with_listed_members, wi
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.analysis.collectives.multithreaded import made_by_a_thread
+from ddpdoctor.analysis.collectives.one_order import in_one_order
 from ddpdoctor.analysis.collectives.open_batches import without_open_batches
 from ddpdoctor.analysis.collectives.replaced_groups import without_replaced
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, JobSize
 from ddpdoctor.evidence.recorder import DEFAULT_GROUP, Call, FlightRecord, State
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck
 
@@ -221,6 +223,7 @@ def derive(
     calls: PerRank[CollectiveCalls] | None,
     stacks: PerRank[Stacks] | None = None,
     size: JobSize | None = None,
+    code: SourceCode | None = None,
 ) -> Timeline:
     """The timeline of the ranks whose flight recorders there are.
 
@@ -245,6 +248,7 @@ def derive(
         entry.value.groups[call.group].name for entry in records for call in entry.value.calls if call.point_to_point
     }
     per_group, table = group_sequences_of(records, everybody, members)
+    per_group = in_one_order(per_group, by_rank(records), code)
     call_index = CallIndex(
         records=by_rank(records),
         calls=tuple(table.calls),
