@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner
-from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched, left_out
+from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.hangs.young_waits import seconds_so_far
@@ -66,6 +66,10 @@ def check(
     for circle in handshakes.unmatched:
         tags = any(one.tag for one in circle)
         first, *others = circle
+        skipped = left_out(first, timeline) if timeline is not None and not others else None
+        if skipped is not None:
+            yield _left_out(first, skipped)
+            continue
         partner = timeline.waiting(first.partner) if timeline is not None and not others else None
         meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
         theirs = witnesses({first.partner: partner}, [first.partner]) if partner is not None else []
@@ -80,6 +84,18 @@ def check(
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )
+
+
+def _left_out(one: Unmatched, call: IssuedCall) -> Finding:
+    return RULE.finding(
+        f"rank {one.rank} did not call {call.name}, as it always did before this {one.kind}: rank {one.partner} waits in it, and "
+        f"rank {one.rank} waits in {_towards(one.kind, one.partner)}",
+        ranks=[one.rank],
+        where=[*_where(one), *witnesses({one.partner: call}, [one.partner])],
+        remedy=f"look at what rank {one.rank} does before this {one.kind}: a condition around the {call.op}",
+        waiting=[one.rank],
+        kind=one.kind,
+    )
 
 
 def _misdirected(one: OtherPartner) -> Finding:

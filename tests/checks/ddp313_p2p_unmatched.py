@@ -31,6 +31,10 @@ LEFT_OUT = replace(
     record([Did("send", line=86, peers=(1, 0)), waits(RECV), waits(END)], world=2, lost=5), seq=(1, 2, 2)
 )
 
+PUBLISH = Did("broadcast", line=90, group="1")
+COLLECT = Did("recv", line=92, peers=(1, 0))
+DELIVER = Did("send", line=94, peers=(1, 0))
+
 C10D = f"{TORCH}/distributed/distributed_c10d.py"
 IN_BARRIER = rank(stack((C10D, 5100, "barrier"), user=(95, "train")))
 
@@ -64,6 +68,17 @@ SICK = (
         ranks=(0, 1),
         where=(f"rank 0 {SCRIPT}:22 step", f"rank 1 {SCRIPT}:22 step"),
         measured={"waiting": [0, 1], "kind": "recv"},
+    ),
+    # rank 0 left out its broadcast, for which rank 1 waits before it sends
+    Sick(
+        evidence=flights(
+            [*[PUBLISH, COLLECT] * 4, waits(COLLECT)], [*[PUBLISH, DELIVER] * 4, waits(PUBLISH)], backend="gloo"
+        ),
+        says="rank 0 did not call broadcast #5 of group 1, as it always did before this recv: rank 1 waits in it, and rank 0 "
+        "waits in recv from rank 1",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:92 train_step", "rank 1 /home/me/job/train.py:90 train_step"),
+        measured={"waiting": [0], "kind": "recv"},
     ),
     # rank 1 left out a receive: its send is in front of what it receives next, behind which rank 0 receives
     Sick(

@@ -9,11 +9,12 @@ from itertools import islice
 from typing import Literal
 
 from ddpdoctor.analysis.collectives.agents_transfers import RECEIVES, SENDS
+from ddpdoctor.analysis.collectives.call_patterns import always_next
 from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS, users_stack
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner, TransferPartners
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.timeline import Timeline, age
+from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline, age
 from ddpdoctor.analysis.hangs.outstanding_transfers import with_all_transfers
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import POINT_TO_POINT
@@ -103,6 +104,23 @@ def derive(
     if not found and calls is not None and (timeline is None or not _holds_transfers(timeline)):
         found = [*_by_agent(calls)]
     return Handshakes(tuple(_roots(found)), by_programs=_by_programs(graph))
+
+
+def left_out(one: Unmatched, timeline: Timeline) -> IssuedCall | None:
+    """The collective that the partner waits in, where the waiting rank had always made it before this transfer, and has not now.
+
+    The partner does what it always did: then it is not the one that lacks a call.
+    """
+    waits = timeline.waiting(one.partner)
+    if waits is None or waits.calls[0].point_to_point:
+        return None
+    mine, theirs = (timeline.call_index.records[rank] for rank in (one.rank, one.partner))
+    usual, made = always_next(mine.call[: one.entry]), theirs.call[waits.entry]
+    if usual is None or always_next(theirs.call[: waits.entry]) != made:
+        return None
+    asked = [(record, record.calls[number]) for record, number in ((mine, usual), (theirs, made))]
+    same = len({(record.groups[call.group].name, call.op) for record, call in asked}) == 1
+    return waits if same and mine.call[one.entry] != usual else None
 
 
 def _by_stacks(
