@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
-import io
 import os
 import signal
 import sys
@@ -46,13 +45,6 @@ ABOUT_A_PATH = {
     errno.ENOTDIR: "a part of the path is a file",
 }
 """Errors of the operating system about a path that a user gave, and what can be done."""
-PLAIN_WORDS = {
-    "is not a valid integer range.": "is not a whole number.",
-    "is not a valid float range.": "is not a number.",
-    "is not a valid integer.": "is not a whole number.",
-    "is not a valid float.": "is not a number.",
-}
-"""What click says of a value that is no number, and what it means."""
 MOST_SHOWN = 120  # characters of a path in an error
 
 
@@ -107,13 +99,11 @@ def run(arguments: list[str]) -> int:
     try:
         result = _app(arguments[:1])(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
     except typer.ClickException as error:
-        text = io.StringIO()
-        error.show(file=text)
-        message = text.getvalue()
-        for jargon, plain in PLAIN_WORDS.items():
-            message = message.replace(jargon, plain)
-        output.show(message, err=True)
-        return 2
+        from ddpdoctor.cli.mistakes import usage_error
+
+        refused = usage_error(error)
+        output.complain(refused.message, hint=refused.hint)
+        return refused.exit_code
     except DdpdoctorError as error:
         output.complain(error.message, error.details, error.hint)
         return error.exit_code

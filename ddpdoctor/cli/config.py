@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
+from ddpdoctor.cli.mistakes import in_plain_words
 from ddpdoctor.cli.options import ListFormat
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.quoting import quoted
@@ -139,7 +140,7 @@ def _error(command: Command, option: Parameter, value: object) -> str | None:
     try:
         option.process_value(context, option.value_from_envvar(context) if value is None else value)
     except typer.ClickException as error:
-        return str(error.format_message())
+        return in_plain_words(error)
     except DdpdoctorError as error:
         return f"{error.message}: {error.hint}" if error.hint else error.message
     return None

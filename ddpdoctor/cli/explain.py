@@ -59,7 +59,7 @@ def explain(
         return
     words = given or []
     if not words:
-        raise UsageError("Missing argument: a code, a text, a file, or - for stdin", hint='`ddpdoctor explain "TEXT"`')
+        raise UsageError("missing argument: a code, a text, a file, or - for stdin", hint='`ddpdoctor explain "TEXT"`')
     _refuse_options(words)
     if len(words) == 1 and _is_code_or_name(words[0]):
         _show_page(words[0], format_)
@@ -79,7 +79,7 @@ def _refuse_options(words: Sequence[str]) -> None:
     """A misspelt option of ours is not a part of the text."""
     misspelt = next((word for word in words if word.startswith("--") and " " not in word), None)
     if misspelt is not None:
-        raise UsageError(f"No such option: {misspelt}", hint="put a text that contains it in quotes, as one argument")
+        raise UsageError(f"no such option: {misspelt}", hint="put a text that contains it in quotes, as one argument")
 
 
 def _is_code_or_name(word: str) -> bool:

@@ -134,7 +134,9 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
         require_rank_in_world(launch)
         place = place_of(os.environ, replace(launch, master_addr=master_addr or launch.master_addr))
         return replace(place, master_port=master_port or place.master_port)
-    if nnodes is None and node_rank is None:
+    addr = master_addr or os.environ.get("MASTER_ADDR")
+    by_hand = {"--nnodes": nnodes, "--node-rank": node_rank, "--master-addr": master_addr}
+    if all(value is None for value in by_hand.values()):
         return NodePlace(
             node=0,
             nodes=1,
@@ -143,9 +145,10 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
             store_is_there=False,
             run="0",
         )
-    addr = master_addr or os.environ.get("MASTER_ADDR")
-    if nnodes is None or node_rank is None or addr is None:
+    if nnodes is None or node_rank is None or not addr:
+        absent = [name for name, value in {**by_hand, "--master-addr": addr}.items() if value in {None, ""}]
         raise UsageError(
+            f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} missing: "
             "--nnodes, --node-rank and --master-addr belong together",
             hint="on node 1 of 4: `ddpdoctor net --nnodes 4 --node-rank 1 --master-addr NODE0`",
         )

@@ -116,7 +116,7 @@ def test_a_variable_with_a_value_that_the_option_does_not_take_is_shown_with_the
     monkeypatch.setenv("DDPDOCTOR_WATCH_IGNORE", "DDP209")
     assert cli.run(["config", "watch"]) == 2
     lines = {line.split()[1]: line for line in capfd.readouterr().out.splitlines()}
-    refused = "DDPDOCTOR_WATCH_STALL_AFTER  error: Invalid value for '--stall-after': 'soon' is not a valid float"
+    refused = "DDPDOCTOR_WATCH_STALL_AFTER  error: invalid value for '--stall-after': 'soon' is not a number"
     assert refused in lines["--stall-after"]
     assert "error" not in lines["--ignore"]
 

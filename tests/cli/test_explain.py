@@ -80,7 +80,7 @@ def test_json_of_a_code_has_its_page(capsys: pytest.CaptureFixture[str]) -> None
     [
         (["lorem ipsum"], 3, "resembles no symptom"),
         ([""], 3, "resembles no symptom"),
-        (["--fromat", "json"], 2, "No such option: --fromat"),
+        (["--fromat", "json"], 2, "no such option: --fromat"),
         (["missing.log"], 2, "missing.log does not exist"),
         (["."], 2, ". is a directory"),
         (["--index", "hang"], 2, "'hang' would not be looked up"),
