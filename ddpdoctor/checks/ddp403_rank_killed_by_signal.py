@@ -13,23 +13,25 @@ from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepCount
 from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
-USUAL_SENDERS = {
-    "SIGKILL": "most often the kernel, for memory (`dmesg | grep -i oom`, the cgroup's memory.events), else a scheduler or a "
-    "person; nothing in the process can say more",
-    "SIGTERM": "a scheduler that preempts the job or ends it at its time limit, or a person: see the scheduler's log",
-    "SIGINT": "Ctrl-C, or a launcher that passes it on",
-    "SIGSEGV": "a bug in native code: run it again with PYTHONFAULTHANDLER=1 to see the Python line, and compare the versions "
+REMEDIES = {
+    "SIGKILL": "look for a kill for lack of memory: `dmesg | grep -i oom`, and memory.events of the cgroup; if there is none, a "
+    "scheduler or a person sent the signal",
+    "SIGTERM": "read the log of the scheduler: it ends jobs to preempt them and at their time limit; if it did not, a person "
+    "sent the signal",
+    "SIGINT": "if nobody pressed Ctrl-C, look for the launcher that passed the signal on",
+    "SIGSEGV": "native code has a bug: run it again with PYTHONFAULTHANDLER=1 to see the Python line, and compare the versions "
     "of torch, the driver and the extensions with those of a host where it works",
-    "SIGABRT": "an assertion in native code: its message stands in the log just before",
-    "SIGBUS": "memory-mapped data that is gone, or a full /dev/shm: `df /dev/shm`",
-    "SIGFPE": "a division by zero in native code",
-    "SIGILL": "an instruction that this processor does not have: the build of torch or of an extension does not fit the host",
-    "SIGHUP": "a terminal or ssh session that was closed: start it under a scheduler, tmux or nohup",
-    "SIGXCPU": "a limit on CPU time: `ulimit -t`",
+    "SIGABRT": "native code failed an assertion: read its message in the log just before",
+    "SIGBUS": "see whether /dev/shm is full (`df /dev/shm`), and whether a memory-mapped file was removed or cut",
+    "SIGFPE": "look for a division by zero in native code",
+    "SIGILL": "install a build of torch or of the extension that fits this processor: it lacks an instruction",
+    "SIGHUP": "start the job under a scheduler, tmux or nohup: its terminal or ssh session was closed",
+    "SIGXCPU": "raise the limit on CPU time: `ulimit -t`",
 }
+"""By the signal, what to look at: who usually sends it, or what in the process raises it."""
 OF_A_KNOWN_LINE = (
-    "it was a bug in native code below this line: compare the versions of torch, the driver and the extensions with those of a "
-    "host where it works"
+    "native code below this line has a bug: compare the versions of torch, the driver and the extensions with those of a host "
+    "where it works"
 )
 RULE = Rule(
     code="DDP403",
@@ -86,7 +88,7 @@ def check(
 def _remedy(name: str, killed: Sequence[Failure]) -> str | None:
     if name == "SIGSEGV" and any(users_frame(failure.exit.native_stack) for failure in killed):
         return OF_A_KNOWN_LINE
-    return f"it was {USUAL_SENDERS[name]}" if name in USUAL_SENDERS else None
+    return REMEDIES.get(name)
 
 
 def _subject(killed: Sequence[Failure]) -> str:

@@ -27,7 +27,7 @@ class Heading:
     clock: str
     """Local time of the verdict, `14:02:11`."""
     subject: str = ""
-    """What was examined: a command, files, a host."""
+    """What was examined: a command, files, a host; not shown where it says no more than `command`."""
     next_step: str = ""
     """What to run where the report is undecided and the reason does not say what to do (`REASON. Next: ...`)."""
 
@@ -47,7 +47,7 @@ def _lines(report: Report, screen: Screen, heading: Heading | None, *, verbose: 
     framed = heading is not None and bool(report.findings or report.undecided or report.crashed)
     if heading is not None and framed:
         yield screen.rule(f"{heading.command} · {heading.clock} · {_verdict(report)}", style=_style(report))
-        if heading.subject:
+        if heading.subject not in {"", heading.command}:
             yield from screen.hanging(Text(), Text(quoted(heading.subject), style="dim"))
         yield Text()
     if not report.explained:
@@ -127,10 +127,11 @@ def _finding(finding: Finding, screen: Screen) -> Iterator[Text]:
 
 
 def _skips(report: Report, screen: Screen, *, verbose: bool) -> Iterator[Text]:
+    """Why checks were skipped; where a cause is named, only if asked for, as the summary counts them."""
     reasons = skips_by_reason(report)
     if verbose:
         for reason, codes in reasons:
             yield from screen.hanging(Text("skipped ", style="dim"), Text(f"{', '.join(codes)}: {reason}", style="dim"))
         return
-    if reasons:
+    if reasons and (report.undecided or not report.explained):
         yield from screen.hanging(Text(), Text(skips_in_one_line(reasons), style="dim"))

@@ -57,6 +57,14 @@ def test_a_verdict_stands_between_two_rules_that_name_it() -> None:
     assert lines[-1] == "━" * 60
 
 
+def test_the_frame_does_not_say_the_command_twice() -> None:
+    alone = replace(HEADING, command="ddpdoctor hang", subject="ddpdoctor hang")
+    assert text.render(REPORT, heading=alone).splitlines()[1:3] == [
+        "",
+        "FAIL DDP305 collective-called-by-some: rank 0 called broadcast #41 that ranks 1-3 never call",
+    ]
+
+
 def test_an_encoding_without_lines_gets_a_rule_of_ascii() -> None:
     shown = text.render(REPORT, screen=Screen(width=60, unicode=False), heading=HEADING)
     assert shown.startswith("== ddpdoctor watch - 14:02:11 - FAIL DDP305 and 1 more =====\n")
@@ -123,3 +131,10 @@ def test_skipped_checks_are_one_line_unless_all_are_asked_for() -> None:
     report = Report(outcomes=several, findings=())
     assert "5 checks skipped: reason 0; reason 1; reason 2; ... (--verbose)\n" in text.render(report)
     assert "skipped DDP127: reason 4: more\n" in text.render(report, verbose=True)
+
+
+def test_a_report_that_names_a_cause_only_counts_what_was_skipped() -> None:
+    report = replace(REPORT, undecided=())
+    assert "skipped: " not in text.render(report)
+    assert "1 skipped" in text.render(report)
+    assert "skipped DDP127: no GPU data" in text.render(report, verbose=True)
