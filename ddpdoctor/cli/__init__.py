@@ -137,6 +137,9 @@ def _of_the_system(error: OSError) -> int | None:
         hint = "write it to a file" if error.errno == errno.EIO else "free disk space there"
         output.complain(f"cannot write the output: {error.strerror}", hint=hint)
         return FAILED
+    if error.errno == errno.ENOENT and error.filename is None:  # os.getcwd()
+        output.complain("the working directory was removed", hint="change to a directory that exists: `cd`")
+        return UsageError.exit_code
     if error.errno in ABOUT_A_PATH and error.filename is not None:
         output.complain(f"{_short(error.filename)}: {error.strerror}", hint=ABOUT_A_PATH[error.errno])
         return UsageError.exit_code

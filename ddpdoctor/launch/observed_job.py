@@ -119,13 +119,15 @@ def _start(
     try:
         return subprocess.Popen(command, env={**os.environ, **environ}, stderr=stderr, preexec_fn=before_exec)
     except FileNotFoundError:
+        script = f"--nproc-per-node N {command[0]}" if command[0].endswith(".py") else "..."
         raise UsageError(
-            f"{command[0]}: program not found", hint="write the command as in your shell: watch -- torchrun ..."
+            f"{command[0]}: program not found",
+            hint=f"write the command as in your shell: `ddpdoctor watch -- torchrun {script}`",
         ) from None
     except OSError as error:
         raise UsageError(
             f"{command[0] or 'a command without a name'} cannot be started: {error.strerror}",
-            hint="give a program that may be run, or its interpreter before it: watch -- python train.py",
+            hint="give a program that may be run, or its interpreter before it: `ddpdoctor watch -- python train.py`",
         ) from None
 
 

@@ -115,8 +115,14 @@ def _quoted_finding(finding: Finding) -> Finding:
     )
 
 
-def skips_in_one_line(reasons: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
-    """`46 checks skipped: no GPU data; only one host; no list of the ranks that joined; ... (--verbose)`."""
+def skips_in_one_line(report: Report) -> str:
+    """`46 checks skipped: no GPU data; only one host; no list of the ranks that joined; ... (--verbose)`.
+
+    Empty where none was skipped, and where a cause is named: which other checks ran is then no part of the answer.
+    """
+    reasons = skips_by_reason(report)
+    if not reasons or (report.explained and not report.undecided):
+        return ""
     number = sum(len(codes) for _, codes in reasons)
     short = list(dict.fromkeys(reason.partition(":")[0] for reason, _ in reasons))
     more = "; ..." if len(short) > SHOWN_SKIP_REASONS else ""

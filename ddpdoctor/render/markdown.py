@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ddpdoctor.model import Finding, Report
 from ddpdoctor.quoting import quoted
-from ddpdoctor.render import places, quoted_report, skips_by_reason, skips_in_one_line, summary
+from ddpdoctor.render import places, quoted_report, skips_in_one_line, summary
 
 _CODE_SPAN = re.compile(r"(`[^`]+`)")
 
@@ -23,8 +23,8 @@ def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[st
     lines += [f"- {crash.rule.code} crashed: {_inline(crash.error)}" for crash in report.crashed]
     if facts:
         lines += ["", "| | |", "|---|---|", *(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts)]
-    if skips := skips_by_reason(report):
-        lines += ["", _inline(skips_in_one_line(skips))]
+    if skips := skips_in_one_line(report):
+        lines += ["", _inline(skips)]
     return "\n".join(lines).rstrip() + "\n"
 
 

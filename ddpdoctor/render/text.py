@@ -127,11 +127,9 @@ def _finding(finding: Finding, screen: Screen) -> Iterator[Text]:
 
 
 def _skips(report: Report, screen: Screen, *, verbose: bool) -> Iterator[Text]:
-    """Why checks were skipped; where a cause is named, only if asked for, as the summary counts them."""
-    reasons = skips_by_reason(report)
     if verbose:
-        for reason, codes in reasons:
+        for reason, codes in skips_by_reason(report):
             yield from screen.hanging(Text("skipped ", style="dim"), Text(f"{', '.join(codes)}: {reason}", style="dim"))
         return
-    if reasons and (report.undecided or not report.explained):
-        yield from screen.hanging(Text(), Text(skips_in_one_line(reasons), style="dim"))
+    if skips := skips_in_one_line(report):
+        yield from screen.hanging(Text(), Text(skips, style="dim"))

@@ -52,7 +52,9 @@ def _shown_by_log(file: Path) -> Iterator[Match]:
     try:
         evidence = gather([file])
     except UndecidedError:
-        if file.stat().st_size and not is_text(file):
+        if not file.stat().st_size:
+            raise UsageError("the text is empty", hint="give a log, a text in quotes, or - for stdin") from None
+        if not is_text(file):
             raise UsageError(
                 "this is binary data and no text", hint="give a log, a text in quotes, or - for stdin"
             ) from None

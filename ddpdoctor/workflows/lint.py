@@ -59,7 +59,9 @@ def lint_paths(paths: Sequence[Path], options: LintOptions | None = None) -> Lin
     """
     for path in paths:
         if not path.exists():
-            raise UsageError(f"{path} cannot be read: No such file or directory")
+            raise UsageError(
+                f"{path} does not exist", hint="give a Python program, a launch script, or a folder that holds some"
+            )
     with without_gc():
         return _lint(paths, options or LintOptions())
 
@@ -89,7 +91,7 @@ def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     unread = [f"{file} was passed over: {reason}" for file, reason in (*scripts.unreadable, *reading.unreadable)]
     nothing = files is None and not reading.code.modules
     nothing_read = (
-        f"{', '.join(map(str, paths))}: no launch script and no Python that could be read{wanted}; "
+        f"{'' if unread else ', '.join(map(str, paths)) + ': '}no launch script and no Python that could be read{wanted}; "
         "give `ddpdoctor lint` a Python 3 program, a launch script, or a folder that holds some"
     )
     evidence = Evidence(

@@ -79,7 +79,7 @@ def test_json_of_a_code_has_its_page(capsys: pytest.CaptureFixture[str]) -> None
     ("words", "code", "said"),
     [
         (["lorem ipsum"], 3, "resembles no symptom"),
-        ([""], 3, "resembles no symptom"),
+        ([""], 2, "the text is empty"),
         (["--fromat", "json"], 2, "no such option: --fromat"),
         (["missing.log"], 2, "missing.log does not exist"),
         (["."], 2, ". is a directory"),

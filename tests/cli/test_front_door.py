@@ -63,6 +63,7 @@ def test_a_terminal_of_60_columns_cuts_no_help_text(
         (["explain", "DDP999"], "'DDP999' is not a code or name of a finding\n  `ddpdoctor checks` lists them all"),
         (["checks", "--format", "yaml"], "'yaml' is not one of"),
         (["watch", "--", ""], "a command without a name cannot be started"),
+        (["watch", "--", "no.py"], "`ddpdoctor watch -- torchrun --nproc-per-node N no.py`"),
         (["watch", "--", "/"], "/ cannot be started: Permission denied\n  give a program that may be run"),
     ],
 )
@@ -136,6 +137,17 @@ def test_a_reader_that_leaves_early_costs_neither_the_verdict_nor_the_case(tmp_p
         assert (ended.returncode, ended.stderr) == (code, "")
         assert (tmp_path / "case.json").exists()
         (tmp_path / "case.json").unlink()
+
+
+def test_a_working_directory_that_was_removed_is_no_bug_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.run(["lint", "train.py"]) == 2
+    assert capfd.readouterr().err.startswith("ddpdoctor: the working directory was removed\n")
 
 
 def test_an_output_that_is_full_is_no_bug_of_ours() -> None:

@@ -61,7 +61,7 @@ def test_what_init_writes_is_left_alone(launcher: str, tmp_path: Path, capfd: py
 
 def test_a_path_that_is_not_there_is_a_usage_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["lint", str(tmp_path / "job.sh")]) == 2
-    assert "cannot be read: No such file" in capfd.readouterr().err
+    assert "does not exist" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

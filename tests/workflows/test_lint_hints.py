@@ -90,4 +90,4 @@ def test_smoke_lints_a_repository_beside_its_own_stages(
 
 def test_smoke_refuses_a_path_that_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["smoke", "--path", str(tmp_path / "src")]) == 2
-    assert "cannot be read: No such file" in capfd.readouterr().err
+    assert "does not exist" in capfd.readouterr().err
