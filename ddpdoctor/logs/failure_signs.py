@@ -13,7 +13,8 @@ _SHOWS_A_FAILURE = re.compile(
     | \bFailed\ to\ check\ the\ "should\ dump"
     | ^(?:\S+\ ){0,5}[|\-\[\s(]*(?:ERROR|CRITICAL|FATAL)\b(?!\s{0,8}[:=]?\s{0,8}0\b)
     | ^(?:[\w./-]+:\ ){0,2}(?:fatal\ )?[Ee]rror:\s
-    | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \() | \b[A-Z]\w*(?:Error|Exception)\((?:\)|['"]) | \b[a-z_]\w*\.Error:
+    | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \() | \b[a-z_]\w*\.Error:
+    | \b[Ee](?:xception|rror):\ ['"]?[A-Z]\w*(?:Error|Exception)\(
     | ^E[A-Z]\d{4}:\ | \bNPU\ (?:function\ )?error\b                  # of Ascend
     | ^(?:\S+\ )?(?:ba|da|z)?sh:\ .{0,400}(?:No\ such\ file\ or\ directory|command\ not\ found|Permission\ denied)$
     | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \bCuda\ failure\b
