@@ -38,8 +38,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _of_a_module(graph: CallGraph, function: Function, roots: set[str], depth: int = 4) -> bool:
-    """Whether the code of a started module makes the group, by itself or through functions that it calls."""
-    if function.place.function == "<module>":
+    """Whether a started module makes the group: its code, functions that this calls, or one that it starts processes with."""
+    if function.entry:
         return function.id.partition("::")[0] in roots
     callers = graph.callers.get(function.id, ()) if depth else ()
     return any(_of_a_module(graph, caller, roots, depth - 1) for caller, _ in callers)

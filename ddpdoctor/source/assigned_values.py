@@ -59,9 +59,14 @@ def _changed(values: Values, found: Origins, key: str, definition: Definition, s
             added.append(Origin(kind=Kind.UNKNOWN, text=key))
     if definition.form == "augment" or is_count:
         added += _decided(values, definition.block, scope)
-    if definition.form == "change":
+    if definition.form == "change" or _begins_as_list(scope.definitions[key][0]):
         added += grown(values, definition, scope)
     return tuple(added)
+
+
+def _begins_as_list(first: Definition) -> bool:
+    """Whether what a name is given first is a list that is written out: `rows = []`."""
+    return isinstance(first.value, ast.List) and first.form == "assign"
 
 
 def _had_by_some(values: Values, key: str, definition: Definition, scope: Scope) -> Origins:

@@ -13,7 +13,7 @@ from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
 from ddpdoctor.source.data_sets import divided, is_streamed, subset
 from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.dotted_names import dotted
-from ddpdoctor.source.lengths import is_certain_rank, of_length
+from ddpdoctor.source.lengths import UNEVEN, is_certain_rank, of_length
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At, Origins, environment, joined
 from ddpdoctor.source.package_calls import carried, of_package
@@ -132,7 +132,7 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if found:
         return found
     if target.generator:
-        return _of_its_part(values, target)
+        return _of_turns(values, target)
     if makes_equal(last) or makes_collective(target):
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     if target.returns:
@@ -170,14 +170,14 @@ def cuts_by_rank(values: Values, cls: Scope) -> bool:
     )
 
 
-def _of_its_part(values: Values, generator: Scope) -> Iterable[Origin]:
-    """That a generator yields as often as the rank's part of a list is long, where it goes over one."""
+def _of_turns(values: Values, generator: Scope) -> Iterable[Origin]:
+    """What the loops of a generator go over that yield: a data loader, or the rank's part of a list, by which it ends."""
     for loop in generator.loops:
         if isinstance(loop.node, ast.While) or not any(block.inside(loop.body) for block in generator.yielding):
             continue
         for origin in values.of(loop.node.iter, At(generator, loop.order, loop.block)):
-            if origin.note == "part":
-                yield origin
+            if origin.kind is Kind.LOADER or origin.note in UNEVEN:
+                yield replace(origin, note="part") if origin.note == "length" else origin
 
 
 def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin] | None:

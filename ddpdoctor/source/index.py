@@ -10,10 +10,8 @@ from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.registries import LookUp, Owner, Registries, look_up
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
+from ddpdoctor.source.started_functions import STARTERS, Start, start_in
 from ddpdoctor.source.stubs import is_stub, only_override
-
-STARTERS = frozenset({"spawn", "start_processes", "Process", "notebook_launcher", "Thread"})
-
 
 OPTION_MAKERS = frozenset({"add_argument", "option"})
 """Of argparse and of click: what declares an option of the command line."""
@@ -81,6 +79,8 @@ class Index:
     _written: dict[int, dict[str, ast.expr | None]] = field(default_factory=dict)
     """The entries of each table that is written out, by the identity of its node; None under a key that is there twice."""
 
+    _handed: list[Start] = field(default_factory=list)
+    """The starts of processes with a parameter of the function around."""
     _stubs: list[Scope] = field(default_factory=list)
     _real: dict[int, Scope] = field(default_factory=dict)
     """By stub, the method of the only class below that does the work."""
@@ -92,6 +92,7 @@ class Index:
     def link(self) -> None:
         """Enter the calls through registries, and those of stubs, once all files are entered."""
         self._link_stubs()
+        self._link_handed()
         for scope, call, asked in self.asking:
             target = self.looked_up(scope, asked, asked.key.value if isinstance(asked.key, ast.Constant) else None)
             target = self.project.method(target, "__init__") if target is not None and target.is_class else target
@@ -279,21 +280,43 @@ class Index:
             self.options.setdefault(name, []).append((scope, call, word))
 
     def _started(self, scope: Scope, call: RawCall, how: str) -> None:
-        given = {keyword.arg: keyword.value for keyword in call.node.keywords}
-        function = given.get("target") or given.get("fn") or given.get("function")
-        if function is None and call.node.args:
-            function = call.node.args[0]
-        target = self.project.resolve(scope, dotted(function)) if function is not None and dotted(function) else None
-        if not isinstance(target, Scope) or target.is_class:
-            return
-        call.starts = target
-        arguments = given.get("args")
-        if arguments is None and how in {"spawn", "start_processes", "notebook_launcher"} and len(call.node.args) > 1:
-            arguments = call.node.args[1]
-        listed = tuple(arguments.elts) if isinstance(arguments, ast.Tuple | ast.List) else ()
-        first = 1 if how in {"spawn", "start_processes", "run"} else 0
-        spawned = how if how in {"spawn", "start_processes", "Process", "run"} else ""
-        self._site(target, Site(scope, call, listed, (), first, spawned))
+        start = start_in(scope, call, how)
+        if start is not None and start.parameter:
+            self._handed.append(start)
+        elif start is not None and (target := self._function(scope, start.function)) is not None:
+            self._starts(start, target)
+
+    def _function(self, scope: Scope, named: ast.expr | None) -> Scope | None:
+        """The function of the program that an expression names."""
+        target = self.project.resolve(scope, dotted(named)) if named is not None and dotted(named) else None
+        return target if isinstance(target, Scope) and not target.is_class else None
+
+    def _starts(self, start: Start, target: Scope) -> None:
+        start.call.starts = target
+        site = Site(start.scope, start.call, start.arguments, start.keywords, start.first, start.spawned)
+        self._site(target, site)
+
+    def _link_handed(self) -> None:
+        """Enter what starts processes with a function that all callers give: `launch(train, args)`."""
+        for start in self._handed:
+            position = start.scope.parameters.index(start.parameter)
+            sites = self.sites.get(id(start.scope), ())
+            given = ((site.caller, given_at(site, start.parameter, position)) for site in sites)
+            found = (self._function(caller, named) for caller, named in given)
+            for target in {id(one): one for one in found if one is not None}.values():
+                self._starts(start, target)
+        self._handed.clear()
+
+
+def given_at(site: Site, name: str, position: int) -> ast.expr | None:
+    """What a call gives for a parameter; None where it does not."""
+    for keyword, value in site.keywords:
+        if keyword == name:
+            return value
+    place = position - site.first
+    if 0 <= place < len(site.arguments) and not any(isinstance(arg, ast.Starred) for arg in site.arguments):
+        return site.arguments[place]
+    return None
 
 
 def _entries(written: ast.Dict) -> dict[str, ast.expr | None]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.source.index import given_at
 from ddpdoctor.source.origins import At
-from ddpdoctor.source.parameters import given_at, has_unknown, position_of
+from ddpdoctor.source.parameters import has_unknown, position_of
 from ddpdoctor.source.scopes import Scope
 
 if TYPE_CHECKING:

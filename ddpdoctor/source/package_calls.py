@@ -12,12 +12,13 @@ from ddpdoctor.source import rank_names
 from ddpdoctor.source.call_meanings import Meaning
 from ddpdoctor.source.data_sets import concatenated, transformed
 from ddpdoctor.source.dotted_names import dotted
+from ddpdoctor.source.index import given_at
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.lengths import is_certain_rank, of_empty_items, of_length, of_range
 from ddpdoctor.source.literals import default_literal, known_literal
 from ddpdoctor.source.object_attributes import held_around
 from ddpdoctor.source.origins import TAINTS, At, Origins, joined, note_of
-from ddpdoctor.source.parameters import given_at, position_of, ways_into
+from ddpdoctor.source.parameters import position_of, ways_into
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.shared_values import makes_equal
 from ddpdoctor.source.written_calls import called, partial_of
@@ -168,6 +169,8 @@ def _of_models(values: Values, node: ast.Call, what: Meaning, last: str, at: At)
 
 def _of_unknown(values: Values, node: ast.Call, last: str, at: At) -> Iterable[Origin]:
     found = carried(values, node, at, keep=TAINTS - {Kind.SHARED, Kind.CPU_TENSOR, Kind.UNORDERED})
+    if last == "partial" and node.args:
+        return [*(one for one in values.of(node.args[0], at) if one.kind is Kind.FUNCTION), *found]
     if last.endswith("Loader") and not any(one.arg == "drop_last" for one in node.keywords):
         return found
     if last[:1].isupper():  # how often an object of a library turns is its own choice: `WebDataset(mine)`

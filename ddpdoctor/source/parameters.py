@@ -14,7 +14,7 @@ from ddpdoctor.source import framework_names, rank_names
 from ddpdoctor.source.attribute_access import is_trainer
 from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.dotted_names import dotted
-from ddpdoctor.source.index import Site
+from ddpdoctor.source.index import Site, given_at
 from ddpdoctor.source.origins import At, Origins, note_of, with_link
 from ddpdoctor.source.reaching import END
 from ddpdoctor.source.scopes import RawCall, Scope
@@ -178,17 +178,6 @@ def _rest(values: Values, scope: Scope) -> Iterable[Origin]:
         at = At(site.caller, site.call.order, site.call.block)
         for given in rest_at(scope, site):
             yield from values.within(around, partial(values.of, given, at))
-
-
-def given_at(site: Site, name: str, position: int) -> ast.expr | None:
-    """What a call gives for a parameter; None where it does not."""
-    for keyword, value in site.keywords:
-        if keyword == name:
-            return value
-    place = position - site.first
-    if 0 <= place < len(site.arguments) and not any(isinstance(arg, ast.Starred) for arg in site.arguments):
-        return site.arguments[place]
-    return None
 
 
 def has_unknown(site: Site) -> bool:

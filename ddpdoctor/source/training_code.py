@@ -29,7 +29,7 @@ from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.remarks import remarks_in
-from ddpdoctor.source.scopes import Block, Scope
+from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.shared_values import SharedValues
 from ddpdoctor.source.statement_lines import comments_of_python
 from ddpdoctor.source.unused_parts import UnusedParts
@@ -267,7 +267,7 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
         options=tuple(options_of(source, maker.values)),
         settings=tuple(_settings(source, maker)),
         reads=tuple(sorted(set(_QUOTED.findall(source.text)))),
-        words=tuple(sorted(_words(source))),
+        words=tuple(sorted(_words(source, unused))),
         frameworks=tuple(sorted(_frameworks(source))),
         data_modules=tuple(
             scope.name
@@ -297,12 +297,12 @@ _REPLACES_PARAMETERS = re.compile(r"""["']params["']|param_groups(?: =|\.)""")
 """What stands where the groups of an optimizer get other parameters, and not only another learning rate."""
 
 
-def _words(source: Source) -> set[str]:
+def _words(source: Source, unused: UnusedParts) -> set[str]:
     found: set[str] = set()
     for scope in source.scopes:
         for call in scope.calls:
             name = call.last or getattr(call.node.func, "attr", "")
-            found.add("" if name == "requires_grad_" and _freezes(call.node) else name)
+            found.add("" if _is_idle(call, name, scope, unused) else name)
             for keyword in call.node.keywords:
                 if keyword.arg:
                     found.add(f"{keyword.arg}=")
@@ -312,6 +312,13 @@ def _words(source: Source) -> set[str]:
     if "param_groups" in source.text and _REPLACES_PARAMETERS.search(source.text):
         found.add("param_groups")
     return found - {""}
+
+
+def _is_idle(call: RawCall, name: str, scope: Scope, unused: UnusedParts) -> bool:
+    """Whether a call does not do what its word is asked for: it unfreezes nothing, or stands in a function that nothing calls."""
+    if name == "requires_grad_":
+        return _freezes(call.node)
+    return name == "destroy_process_group" and unused.is_function(scope)
 
 
 def _freezes(node: ast.Call) -> bool:

@@ -1,4 +1,4 @@
-"""Layers that a model makes and that nothing names again: their parameters never get a gradient."""
+"""What nothing names again: layers that a model makes, whose parameters never get a gradient, and functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BY_OTHER_WAYS = re.compile(
 
 @dataclass(eq=False)
 class UnusedParts:
-    """Finds layers that nothing uses."""
+    """Finds layers and functions that nothing uses."""
 
     project: Project
     """The files in which names are looked for."""
@@ -49,6 +49,14 @@ class UnusedParts:
             if not any(_BY_OTHER_WAYS.search(self._text(each)) for each in family):
                 for each in family:
                     yield from self._of_class(each, cls)
+
+    def is_function(self, scope: Scope) -> bool:
+        """Whether a function of a module has no decorator, and a name that stands nowhere else in the files near it."""
+        if scope.parent is None or scope.parent.parent is not None or scope.is_class or scope.decorators:
+            return False
+        near = self.near.get(scope.file, frozenset({scope.file}))
+        named = re.compile(rf"\b{re.escape(scope.name)}\b")
+        return sum(len(named.findall(self.project.sources[each].text)) for each in near) == 1
 
     def _family(self, cls: Scope) -> list[Scope]:
         """A model's class, and those of the program that it is derived from; none where a library's class is among them."""

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.source.dotted_names import dotted
+from ddpdoctor.source.index import given_at
 from ddpdoctor.source.origins import At
-from ddpdoctor.source.parameters import given_at, position_of, rest_at, rest_name, ways_into
+from ddpdoctor.source.parameters import position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
 
