@@ -21,13 +21,12 @@ from ddpdoctor.source.literals import decided_by, known_literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Block, Scope
-from ddpdoctor.source.written_dicts import is_environment, items_of, place_of
+from ddpdoctor.source.written_dicts import is_environment, items_of, of_any_key, place_of
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 MOST_ITEMS = 12  # assignments to one key of a module's dict that are looked at
-_HELD_BY_KEY = frozenset({Kind.LOADER, Kind.SAMPLER, Kind.DATASET, Kind.MODEL, Kind.WRAPPED, Kind.OBJECT})
 _SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
 _ASKS_FOR_A_FOLDER = frozenset({"exists", "is_dir", "isdir"})
 
@@ -143,7 +142,7 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     elif (
         held is None
         and isinstance(node.slice, ast.Name | ast.Attribute)
-        and (any_of := _of_any_key(values, node.value, at))
+        and (any_of := of_any_key(values, node.value, at))
     ):
         return any_of
     found = tuple(
@@ -175,13 +174,6 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
             [*found, *(one for one in indices if one.note == "drawn"), *of_indices(indices), *at_drawn(indices), *own]
         )
     return found
-
-
-def _of_any_key(values: Values, owner: ast.expr, at: At) -> Origins:
-    """The objects that a dict that is written out holds, where the key is a variable: `loaders[phase]`."""
-    written = items_of(values, owner, at) if isinstance(owner, ast.Name | ast.Attribute) else None
-    found = (one for held in (written or {}).values() for one in values.of(*held))
-    return joined(one for one in found if one.kind in _HELD_BY_KEY)
 
 
 def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:

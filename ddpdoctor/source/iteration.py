@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.lengths import is_drawn, of_items
-from ddpdoctor.source.origins import At, Origins, joined
+from ddpdoctor.source.origins import At, Origins, constant, joined
+from ddpdoctor.source.written_dicts import items_of, of_any_key
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -27,7 +28,11 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
             given = node.args[index[0]] if 0 <= index[0] < len(node.args) else None
             return item_of(values, given, index[1:], at) if given is not None else ()
         if name == "items" and isinstance(node.func, ast.Attribute):
-            return _local(values.of(node.func.value, at))
+            table = node.func.value
+            if index == (0,) and (written := items_of(values, table, at)):
+                return joined(origin for key in written for origin in constant(key))
+            held = of_any_key(values, table, at) if index == (1,) else ()
+            return joined([*_local(values.of(table, at)), *held])
     if isinstance(node, ast.Tuple | ast.List):
         return joined(origin for part in node.elts for origin in values.of(part, at))
     loader = loader_in(values, node, at)

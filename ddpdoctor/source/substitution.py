@@ -46,6 +46,14 @@ class Substitutions:
             self.copies[key] = self._marked(found, node) if self.is_copied(node) else found
         return self.copies[key]
 
+    def item(self, node: ast.DictComp, key: str) -> ast.expr | None:
+        """What `{name: use(name, each) for name, each in table.items()}` holds under a key; None of another comprehension."""
+        asked = ("item", id(node), key)
+        if asked not in self.copies:
+            found = _item(node, key)
+            self.copies[asked] = self._marked(found, node) if self.is_copied(node) else found
+        return self.copies[asked]
+
     def call(self, node: ast.expr, function: ast.expr, of: ast.Call | None = None) -> ast.Call:
         """A call of another function, with the arguments of `of`, that stands where `node` does."""
         key = ("call", id(node), id(function))
@@ -100,6 +108,21 @@ def _element(node: ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.Call, in
             item = _element_at(listed, index)
             written = ast.Call(func=function, args=[item], keywords=[]) if item is not None else None
             return ast.copy_location(written, node) if written is not None else None
+    return None
+
+
+def _item(node: ast.DictComp, key: str) -> ast.expr | None:
+    match node.generators:
+        case [
+            ast.comprehension(
+                target=ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=each)]),
+                iter=ast.Call(func=ast.Attribute(value=table, attr="items"), args=[]),
+                ifs=[],
+            )
+        ] if is_small(node.value):
+            literal = ast.copy_location(ast.Constant(value=key), node)
+            held = ast.copy_location(ast.Subscript(value=table, slice=literal, ctx=ast.Load()), node)
+            return _replaced(node.value, {name: literal, each: held})
     return None
 
 

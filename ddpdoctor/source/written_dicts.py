@@ -6,9 +6,10 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.index import given_at
-from ddpdoctor.source.origins import At
+from ddpdoctor.source.origins import At, Origins, joined
 from ddpdoctor.source.parameters import position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
@@ -24,7 +25,8 @@ _DICTS = frozenset(
     {"dict", "SimpleNamespace", "Namespace", "EasyDict", "Munch", "AttrDict", "DotMap", "ConfigDict", "OrderedDict"}
 )
 """What makes a dict, or an object whose attributes are one, out of keywords or of another dict."""
-_HOLDS_ITEMS = (ast.Dict, ast.List, ast.Tuple, ast.Name, ast.Call)
+_HOLDS_ITEMS = (ast.Dict, ast.DictComp, ast.List, ast.Tuple, ast.Name, ast.Call)
+_HELD_BY_KEY = frozenset({Kind.LOADER, Kind.SAMPLER, Kind.DATASET, Kind.MODEL, Kind.WRAPPED, Kind.OBJECT})
 Items = dict[str, tuple[ast.expr, At]]
 """By key, a value and the place where it is written."""
 
@@ -56,12 +58,31 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
                 for one, value in found
                 if isinstance(one, ast.Constant) and value is not None
             }
+        case ast.DictComp(
+            key=ast.Name(id=key),
+            generators=[
+                ast.comprehension(
+                    target=ast.Tuple(elts=[ast.Name(id=each), _]),
+                    iter=ast.Call(func=ast.Attribute(value=table, attr="items")),
+                )
+            ],
+        ) if steps and key == each:
+            names = items_of(values, table, at, steps - 1) or {}
+            held = ((name, values.substitutions.item(node, name)) for name in names)
+            return {name: (value, at) for name, value in held if value is not None} or None
         case ast.Call() if steps and (returned := _only_return(values, node, at)) is not None:
             return items_of(values, *returned, steps - 1)
         case ast.Call(func=made, args=given) if len(given) < 2 and dotted(made).rpartition(".")[2] in _DICTS:
             named = [(ast.Constant(value=one.arg) if one.arg else None, one.value) for one in node.keywords]
             return _joined(values, [*((None, one) for one in given), *named], at, steps)
     return None
+
+
+def of_any_key(values: Values, owner: ast.expr, at: At) -> Origins:
+    """The objects that a dict that is written out holds, where the key is a variable: `loaders[phase]`."""
+    written = items_of(values, owner, at) if isinstance(owner, ast.Name | ast.Attribute) else None
+    found = (one for held in (written or {}).values() for one in values.of(*held))
+    return joined(one for one in found if one.kind in _HELD_BY_KEY)
 
 
 def is_environment(values: Values, node: ast.expr, at: At) -> bool:
