@@ -104,13 +104,17 @@ def _asks_for_devices(guard: Guard) -> bool:
 
 
 def _initialises(graph: CallGraph, call: Call) -> bool:
-    """Whether a call makes the process group, or the function that it calls does so before anything else is asked."""
-    if call.guards:
-        return False
-    target = graph.functions.get(call.target)
-    if call.does == "init" or target is None:
-        return call.does == "init"
+    """Whether a call makes the process group, or a function that it leads to does so before anything else is asked.
+
+    That is the function that it calls, or what `with` calls of the object that it makes.
+    """
+    if call.guards or call.does == "init":
+        return call.does == "init" and not call.guards
+    entered = f"{call.target.removesuffix('__init__')}__enter__" if call.target.endswith(".__init__") else ""
+    targets = (graph.functions.get(name) for name in (call.target, entered))
     return any(
         inner.does == "init" and not inner.guards and not any(leave.order < inner.order for leave in target.exits)
+        for target in targets
+        if target is not None
         for inner in target.calls
     )

@@ -67,10 +67,7 @@ class WithBlocks:
                 )
                 node = before[0].value if plain and before[0].value is not None else node
             name, receiver, target = "", Value(), ""
-            if isinstance(node, ast.IfExp) and (way := settled(node.test, scope)) is not None:
-                node = node.body if way else node.orelse
-            if isinstance(node, ast.IfExp) and (_is_state(node.test) or _is_setting(node.test, scope)):
-                node = next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
+            node, at = self._given_back(self._decided(node, scope), at)
             if isinstance(node, ast.Call):
                 what = meaning(self.values, node, at)
                 name = what.name
@@ -94,6 +91,41 @@ class WithBlocks:
             )
         return self._made[key]
 
+    def _decided(self, node: ast.expr, scope: Scope) -> ast.expr:
+        """The part of `a if test else b` that is entered, where the test always goes one way, or asks for a setting."""
+        if isinstance(node, ast.IfExp) and (way := settled(node.test, scope)) is not None:
+            node = node.body if way else node.orelse
+        if isinstance(node, ast.IfExp) and (_is_state(node.test) or self._is_setting(node.test, scope)):
+            return next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
+        return node
+
+    def _given_back(self, node: ast.expr, at: At) -> tuple[ast.expr, At]:
+        """The call by which a helper makes what it always gives back to be entered, and where; else the expression itself."""
+        target = meaning(self.values, node, at).target if isinstance(node, ast.Call) else None
+        if target is None or target.is_class or target.generator or len(target.returns) != 1:
+            return node, at
+        value, order, block = target.returns[0]
+        made = self._decided(value, target) if isinstance(value, ast.Call | ast.IfExp) else None
+        return (made, At(target, order + 1, block)) if isinstance(made, ast.Call) else (node, at)
+
+    def _is_setting(self, test: ast.expr, scope: Scope) -> bool:
+        """Whether a test asks whether a number that nothing changes later is above one: `accumulation_steps > 1`."""
+        match test:
+            case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=1)]):
+                key = dotted(left)
+            case _:
+                return False
+        owner, _, attribute = key.rpartition(".")
+        if owner == "self" and scope.of_class is not None:
+            table = self.values.index.attributes.get((id(scope.of_class), attribute), ())
+            made = bool(table) and all(one.name == "__init__" and given.form == "assign" for one, given, _ in table)
+            if made and not self.values.assigned_outside(scope.of_class, attribute):
+                return True
+        words = key.lower()
+        given = scope.definitions.get(key, ())
+        named = "accum" in words and not any(word in words for word in ("count", "idx", "index"))
+        return named and all(one.form == "assign" and one.block is scope.root for one in given)
+
 
 def _does_nothing(node: ast.expr) -> bool:
     """Whether a context is `nullcontext()` or one of the names that people use in its place."""
@@ -114,16 +146,3 @@ def _is_state(test: ast.expr) -> bool:
     asked = test.func if isinstance(test, ast.Call) else test
     name = dotted(asked).rpartition(".")[2].lower()
     return bool(name) and any(word in name for word in rank_names.STATE_WORDS)
-
-
-def _is_setting(test: ast.expr, scope: Scope) -> bool:
-    """Whether a test asks whether a number that the function never changes is above one: `accumulation_steps > 1`."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=1)]):
-            key = dotted(left)
-        case _:
-            return False
-    words = key.lower()
-    given = scope.definitions.get(key, ())
-    named = "accum" in words and not any(word in words for word in ("count", "idx", "index"))
-    return named and all(one.form == "assign" and one.block is scope.root for one in given)
