@@ -34,7 +34,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         by_node = size is not None and size.may(Kind.DEVICE_COUNT) is not None and several
         local = (Kind.LOCAL_RANK, Kind.SPAWN_INDEX) if several else (Kind.LOCAL_RANK,)
         origin = (rank.only(*local) or _of_one_launcher(rank)) if rank is not None else None
-        if rank is None or origin is None or origin.note in {"by name", "remainder"}:
+        if rank is None or origin is None or origin.note == "by name":
+            continue
+        if origin.note == "remainder" and not by_node:
             continue
         if any((link.file, link.line) in made for link in origin.why if " is given " in link.text):
             continue  # the call that gives it is named

@@ -108,12 +108,17 @@ def _as_it_comes(cut: Cut) -> bool:
 
 
 def _only_once(graph: CallGraph, dataset: Value) -> bool:
-    """Whether a data set is an iterable one whose iterator ends: there is no `while` in it."""
+    """Whether a data set is an iterable one whose iterator ends with its data: no `while` and no count of its own goes on."""
     for origin in dataset.origins:
         method = graph.functions.get(f"{origin.note}.__iter__")
-        if method is None or any(loop.head.startswith("while") for loop in method.loops):
+        if method is None or any(map(_turns_without_data, method.loops)):
             return False
     return True
+
+
+def _turns_without_data(loop: Loop) -> bool:
+    """Whether the turns of a loop are not those of the data: a `while`, or a count that stands in no other loop."""
+    return loop.head.startswith("while") or (loop.counts and not loop.loops and _uneven(loop.over) is None)
 
 
 def _is_listed(graph: CallGraph, dataset: Value) -> bool:

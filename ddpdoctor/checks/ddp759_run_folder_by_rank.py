@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import unconditional
+from ddpdoctor.analysis.training_code.local_values import generator_of
+from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
@@ -60,12 +62,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if (free or _is_there(counted, path)) and not _kept_together(function, call, counted):
                 yield _numbered(call, path, counted)
             continue
-        if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
+        drawn = origin is not None and origin.note == "draw" and drawn_apart(graph, function, generator_of(origin))
+        if origin is None or origin.made or not (drawn or any(word in origin.text for word in _CLOCKS)):
             continue
+        who = "ranks" if drawn else "ranks that start in different seconds"
         yield code_finding(
             RULE,
-            f"each rank makes `{path.text}` by its own {origin.text}: ranks that start in different seconds write to different "
-            "folders",
+            f"each rank makes `{path.text}` by its own {origin.text}: {who} write to different folders",
             call.place,
             *chain_places(origin, call.place),
             because=origin,

@@ -132,6 +132,7 @@ class FunctionFacts:
         ]
         first = {(name, ast.unparse(cut.upper)) for name, cut in bounds if cut.upper is not None and cut.lower is None}
         rest = {(name, ast.unparse(cut.lower)) for name, cut in bounds if cut.lower is not None and cut.upper is None}
+        rest |= {(name, bound) for name, bound in first - rest if _leaves_out_a_part(scope, name)}
         for name, _ in sorted(first & rest):
             for definition in scope.definitions.get(name, ()):
                 if isinstance(definition.value, ast.Call) and shuffles(definition.value):
@@ -154,6 +155,19 @@ class FunctionFacts:
         name = dotted(node)
         meant = self.values.project.resolve(scope.parent or scope, name) if name else name
         return meant.id if isinstance(meant, Scope) else meant if isinstance(meant, str) else name
+
+
+def _leaves_out_a_part(scope: Scope, name: str) -> bool:
+    """Whether a function picks what is not in a part of a list: `held = set(order[:n])`, and `if i not in held`."""
+    parts = {
+        key
+        for key, given in scope.definitions.items()
+        for one in given
+        if one.value is not None
+        and any(isinstance(each, ast.Subscript) and dotted(each.value) == name for each in ast.walk(one.value))
+    }
+    tests = (each for each in ast.walk(scope.node) if isinstance(each, ast.Compare))
+    return any(isinstance(one.ops[0], ast.NotIn) and dotted(one.comparators[0]) in parts for one in tests)
 
 
 def _is_strided(cut: ast.expr) -> bool:

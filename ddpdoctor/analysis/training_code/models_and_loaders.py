@@ -63,12 +63,14 @@ def own_cut(graph: CallGraph, made: Call) -> Cut | None:
 
 
 def cut_inside(graph: CallGraph, loader: Call) -> Cut | None:
-    """Where the class of a loader's data set takes the rank's part of a list; None where it does not."""
+    """Where the class of a loader's data set, or a helper of it, takes the rank's part of a list; None where none does."""
     dataset = loader.argument("dataset", 0)
     origin = dataset.only(Kind.DATASET, Kind.INSTANCE) if dataset is not None else None
     methods = ("__init__", "__iter__") if origin is not None and origin.note else ()
-    made = (graph.functions.get(f"{origin.note}.{name}") for name in methods if origin is not None)
-    return next((cut for each in made if each is not None for cut in each.cuts), None)
+    made = [graph.functions.get(f"{origin.note}.{name}") for name in methods if origin is not None]
+    own = [each for each in made if each is not None]
+    helpers = (graph.functions.get(call.target) for each in own for call in each.calls)
+    return next((cut for each in (*own, *helpers) if each is not None for cut in each.cuts), None)
 
 
 def wraps_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
