@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, is_of_wrapped, loss_of
+from ddpdoctor.analysis.training_code.several_ranks import started_by_ignite
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding
@@ -42,7 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             graph, function, loader
         ):
             continue
-        if not graph.line_on_all_ranks(function, loader) and not _of_ignite(graph, function):
+        if not graph.line_on_all_ranks(function, loader) and not started_by_ignite(graph, function):
             continue
         if any(guard.form in {"else", "or"} or guard.by_rank or guard.of_job for guard in loader.guards):
             continue
@@ -64,14 +65,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
 
 
-def _of_ignite(graph: CallGraph, function: Function) -> bool:
-    """Whether a program has Ignite start its ranks: `Parallel` calls the function that it is given in each of them."""
-    return graph.any_program(function, ("ignite",)) and graph.any_program(function, ("Parallel",))
-
-
 def _run_by_ignite(graph: CallGraph, function: Function, loader: Call) -> Call | None:
     """The run of an engine of Ignite over a loader, in a program that wraps its model; None of what `auto_dataloader` made."""
-    if not _of_ignite(graph, function) or next(graph.calls_near(function, "wrap-ddp"), None) is None:
+    if not started_by_ignite(graph, function) or next(graph.calls_near(function, "wrap-ddp"), None) is None:
         return None
     return next((run for _, run in graph.taken_by(loader.id) if run.does == "run-engine"), None)
 

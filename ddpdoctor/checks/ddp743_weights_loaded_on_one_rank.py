@@ -9,6 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
+from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
@@ -29,6 +30,7 @@ _COUNTS = frozenset(
      "best_f1", "best_map", "best_miou", "best_epoch", "best_step"}
 )  # fmt: skip
 """The names of what programs broadcast beside the weights."""
+_AFTER_WRAPPING = ("on_train_", "on_validation_", "on_sanity_check_", "training_step", "validation_step")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -42,6 +44,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.receiver.may(Kind.WRAPPED, Kind.BARE)
             or stepped(graph, call.receiver)
             or _wrapped_before(function, call, call.receiver)
+            or _wrapped_by_lightning(graph, function, call.receiver)
         )
         if model is None or answered_elsewhere(graph, around, site, guard):
             continue
@@ -80,6 +83,13 @@ def _wrapped_before(function: Function, call: Call, receiver: Value) -> Origin |
     inner = (each.argument("module", 0) for each in wraps)
     wrapped = any(one is not None and model is not None and model.made in one.made for one in inner)
     return model if wrapped else None
+
+
+def _wrapped_by_lightning(graph: CallGraph, function: Function, receiver: Value) -> Origin | None:
+    """A part of a LightningModule in one of its hooks that run after the Trainer has wrapped it."""
+    after = function.hook == "lightning" and function.place.function.rpartition(".")[2].startswith(_AFTER_WRAPPING)
+    own = receiver.text.startswith("self.") and after and runs_several(graph, function, "lightning")
+    return receiver.only(Kind.MODEL) if own else None
 
 
 def _shares(graph: CallGraph, call: Call) -> bool:

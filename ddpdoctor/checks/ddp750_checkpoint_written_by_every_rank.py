@@ -9,7 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.models_and_loaders import is_of_wrapped
 from ddpdoctor.analysis.training_code.several_ranks import divides_parameters, runs_several, started_on_each_rank
-from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import COPY, RANK_KINDS, Kind, Origin
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -153,10 +153,11 @@ def _states(graph: CallGraph, function: Function, save: Call) -> Iterator[Call]:
 
 
 def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:
-    """Whether the object of a method is a wrapped model, the module inside, or what a wrapper was made of."""
+    """Whether the object of a method is a wrapped model, the module inside, a copy of it, or what a wrapper was made of."""
     if call.receiver is None:
         return False
-    if is_of_wrapped(graph, function, call.receiver):
+    copied = any(one.kind is Kind.MODEL and one.note == COPY for one in call.receiver.origins)
+    if copied or is_of_wrapped(graph, function, call.receiver):
         return True
     if not call.receiver.origins and call.receiver.text.endswith(".module"):  # `getattr(self, name).module`
         return next(graph.calls_near(function, "wrap-ddp"), None) is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import inner_loops, may_ask_for_rank
 from ddpdoctor.analysis.training_code.later_calls import backward_in, reduces_gradients
+from ddpdoctor.analysis.training_code.several_ranks import started_by_ignite
 from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding
@@ -23,6 +25,7 @@ RULE = Rule(
 
 _LEAVES_PRINTS = frozenset({"accelerate", "fabric", "deepspeed"})
 """Frameworks that leave `print` and bars as they are where the program writes the loop itself."""
+_OF_THE_ENGINE = re.compile(r"\.state\.(?:iteration|epoch|output)\b")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -43,6 +46,21 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"every rank shows {what} of its own in the training loop: {shown.text}",
                 shown.place,
                 remedy="add `disable=dist.get_rank() != 0`" if shown.does == "progress" else None,
+            )
+    yield from _in_handlers(graph)
+
+
+def _in_handlers(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each handler of an engine of Ignite that shows on all ranks where the engine stands."""
+    for function in graph.functions.values():
+        if not any(name.endswith(".on") for name in function.decorators) or function.guards:
+            continue
+        shown = next((call for call in function.calls if call.does == "print" and _shows(call)), None)
+        states = [argument.value.text for argument in shown.arguments] if shown is not None else []
+        if any(_OF_THE_ENGINE.search(text) for text in states) and started_by_ignite(graph, function):
+            assert shown is not None
+            yield code_finding(
+                RULE, f"every rank shows a line of its own in a handler of the engine: {shown.text}", shown.place
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.code_values import COPY, RANK_KINDS, Kind, Origin
 from ddpdoctor.source import rank_names
 from ddpdoctor.source.call_meanings import Meaning
 from ddpdoctor.source.data_sets import concatenated, transformed
@@ -182,7 +182,7 @@ def _copied(values: Values, node: ast.Call, at: At) -> Iterator[Origin]:
     """A deep copy: of a model, wrapped or not, another model, which no wrapper holds."""
     for origin in values.of(node.args[0], at):
         if origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE}:
-            note = origin.note if origin.kind is Kind.MODEL else ""
+            note = origin.note if origin.kind is Kind.MODEL else COPY
             yield replace(origin, kind=Kind.MODEL, made=values.where(node, at.scope), note=note)
         else:
             yield origin

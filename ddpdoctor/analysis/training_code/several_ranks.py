@@ -53,6 +53,11 @@ def started_on_each_rank(graph: CallGraph, function: Function) -> bool:
     return bool(strategies) and alone and runs_several(graph, function, "lightning")
 
 
+def started_by_ignite(graph: CallGraph, function: Function) -> bool:
+    """Whether a program has Ignite start its ranks: `Parallel` calls the function that it is given in each of them."""
+    return graph.any_program(function, ("ignite",)) and graph.any_program(function, ("Parallel",))
+
+
 def divides_parameters(graph: CallGraph, function: Function, framework: str) -> bool:
     """Whether ranks may each hold a part of the parameters: a state is then gathered from all of them."""
     if framework != "lightning":
