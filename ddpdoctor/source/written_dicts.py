@@ -67,9 +67,10 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
                 )
             ],
         ) if steps and key == each:
-            names = items_of(values, table, at, steps - 1) or {}
-            held = ((name, values.substitutions.item(node, name)) for name in names)
-            return {name: (value, at) for name, value in held if value is not None} or None
+            under = (
+                (word, values.substitutions.item(node, word)) for word in items_of(values, table, at, steps - 1) or {}
+            )
+            return {word: (value, at) for word, value in under if value is not None} or None
         case ast.Call() if steps and (returned := _only_return(values, node, at)) is not None:
             return items_of(values, *returned, steps - 1)
         case ast.Call(func=made, args=given) if len(given) < 2 and dotted(made).rpartition(".")[2] in _DICTS:
