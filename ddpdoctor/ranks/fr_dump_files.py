@@ -46,6 +46,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 _MOMENTS = ("created_ns", "completed_ns")
+_ALIKE = ("calls", "frames", "stacks", "call", "seq", "stack", "state")
+"""The columns that ranks share which do the same."""
 
 
 class _Containers(pickle.Unpickler):
@@ -138,19 +140,22 @@ def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:
         yield from map(_read, files)
         return
     chunks = [files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)]
+    alike = _Alike()
     with ReadingPool(processes) as pool:
         reading = [pool.submit(_read_all, chunk) for chunk in chunks]
         all_checks()  # imported while the processes read, it costs no time
         for chunk, found in zip(chunks, reading, strict=True):
             with _no_garbage_collection():
-                dumps = _result(chunk, found)
+                dumps = _result(chunk, found, alike)
             yield from dumps
 
 
-def _result(files: Sequence[Path], found: Future[list[_Sent | UndecidedError]]) -> list[Dump | UndecidedError]:
+def _result(
+    files: Sequence[Path], found: Future[list[_Sent | UndecidedError]], alike: _Alike
+) -> list[Dump | UndecidedError]:
     """What a process read; where it, or another one of the pool, was killed, the files are read again, each alone."""
     try:
-        return [one.dump() if isinstance(one, _Sent) else one for one in found.result()]
+        return [one.dump(alike) if isinstance(one, _Sent) else one for one in found.result()]
     except BrokenProcessPool:
         return [_read_apart(file) for file in files]
 
@@ -169,6 +174,21 @@ def _read_all(files: Sequence[Path]) -> list[_Sent | UndecidedError]:
     return [_Sent(one) if isinstance(one, Dump) else one for one in found]
 
 
+class _Alike:
+    """The first of all columns that are equal: what processes read apart is kept, and looked at, once."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._known: dict[int, tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
+        """By identity, a column and the first that equals it: the ranks that one process read share their columns already."""
+
+    def first(self, column: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The first column that equals this one."""
+        if id(column) not in self._known:
+            self._known[id(column)] = column, self._first.setdefault(column, column)
+        return self._known[id(column)][1]
+
+
 class _Sent:
     """A dump on its way from the process that read it: moments are sent as bytes, for a tenth of the cost of integers."""
 
@@ -178,9 +198,10 @@ class _Sent:
         with suppress(OverflowError):
             self._columns |= {name: array("q", self._columns[name]) for name in _MOMENTS}
 
-    def dump(self) -> Dump:
-        """The dump as it was read."""
+    def dump(self, alike: _Alike) -> Dump:
+        """The dump as it was read; columns that equal those of an earlier one are the same objects."""
         self._columns |= {name: tuple(self._columns[name]) for name in _MOMENTS}
+        self._columns |= {name: alike.first(self._columns[name]) for name in _ALIKE}
         return Dump(path=self._path, rank=self._rank, record=FlightRecord(**self._columns))
 
 

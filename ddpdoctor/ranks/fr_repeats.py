@@ -179,12 +179,12 @@ _known = lru_cache(maxsize=8)(_Known)
 def shortened(data: bytes) -> Shortened | None:
     """The pickle without the entries that repeat earlier ones; None where none do, or where it is not as PyTorch writes it."""
     begin = data.find(_KEY_OF_ENTRIES) if len(data) >= FEWEST_BYTES else -1
-    fields = _field_names(data, begin) if begin >= 0 else ()
+    fields, behind_first = _first_entry(data, begin) if begin >= 0 else ((), 0)
     if tuple(name for name in fields if name in NUMBERS) != NUMBERS:
         return None
     known = _known(fields)
     search, loop, cut = _Search(data, known), _Loop(), _Cut(data, fields)
-    place, followers = begin, known.first
+    place, followers = behind_first, known.first
     while (found := search.next_entry(place, followers)) is not None:
         place, layout = found
         followers = layout.followers
@@ -345,7 +345,7 @@ class _Search:
             if layout is not None:
                 return begin, layout
             self._bytes_left -= walk.end - begin
-            place = begin + 1
+            place = walk.end if walk.items else begin + 1  # no entry is within a dictionary that is none
         return None
 
 
@@ -386,11 +386,17 @@ def restored(items: object, short: Shortened) -> Entries | None:
     return Entries(decoded=decoded, decoded_as=decoded_as, numbers=columns)
 
 
-def _field_names(data: bytes, begin: int) -> tuple[str, ...]:
-    """The names of the fields of the first entry behind the key at `begin`, in order; none where it is written in another way."""
+def _first_entry(data: bytes, begin: int) -> tuple[tuple[str, ...], int]:
+    """The names of the fields of the first entry behind the key at `begin`, in order, and the position behind that entry.
+
+    No names where it is written in another way: it holds the texts of all keys, which the others refer to.
+    """
     head = _FIRST.match(data, begin)
-    keys = walked(data, head.end()).items[::2] if head else ()
+    if head is None:
+        return (), begin
+    walk = walked(data, head.end())
+    keys = walk.items[::2]
     if any(data[key] != TEXT for key in keys):
-        return ()
+        return (), begin
     texts = ((key + 5, int.from_bytes(data[key + 1 : key + 5], "little")) for key in keys)
-    return tuple(data[begin : begin + length].decode(errors="replace") for begin, length in texts)
+    return tuple(data[begin : begin + length].decode(errors="replace") for begin, length in texts), walk.end

@@ -15,7 +15,8 @@ from ddpdoctor.analysis.collectives.timeline import derive
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.recorder import FlightRecord, State
-from ddpdoctor.ranks.fr_dump_files import decode, rank_of, read_dump
+from ddpdoctor.ranks import fr_dump_files
+from ddpdoctor.ranks.fr_dump_files import Dump, decode, rank_of, read_dump, read_dumps
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.workflows.diagnose import gather
 
@@ -112,6 +113,22 @@ def test_damaged_documents_are_refused_in_words(tmp_path: Path, change: dict[str
     file.write_bytes(pickle.dumps({**document(0), **change}, 2))
     with pytest.raises(UndecidedError, match=says):
         read_dump(file)
+
+
+def test_what_ranks_share_is_one_object_though_two_processes_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is the same for all ranks is looked at once; each analysis knows it by its identity."""
+    monkeypatch.setattr(fr_dump_files, "WORTH_IT", 2)
+    monkeypatch.setattr(fr_dump_files, "AT_ONCE", 1)
+    monkeypatch.setattr(fr_dump_files.os, "sched_getaffinity", lambda _: {0, 1})
+    files = [tmp_path / f"rank_{rank}" for rank in (0, 1)]
+    for file in files:
+        file.write_bytes((GLOO / "rank_1").read_bytes())
+    one, other = (dump.record for dump in read_dumps(files) if isinstance(dump, Dump))
+    assert one.calls is other.calls
+    assert one.call is other.call
+    assert one.state is other.state
 
 
 def test_older_dumps_without_later_fields_are_read(tmp_path: Path) -> None:

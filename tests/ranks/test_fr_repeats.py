@@ -12,9 +12,11 @@ import pytest
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.ranks import fr_repeats
 from ddpdoctor.ranks.fr_dump_files import decode, read_dump
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.ranks.fr_repeats import restored, shortened
+from ddpdoctor.ranks.pickle_walk import walked
 
 START_NS = 1_795_233_867_118_125_849
 TAKEN_AT = 5.0
@@ -310,3 +312,13 @@ def test_bytes_that_look_like_entries_cost_little() -> None:
     short = shortened(data[:start] + half * 60_000)
     assert short is not None
     assert short.data.endswith(half * 59_000)
+
+
+def test_dictionaries_within_others_are_not_searched_for_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames of the first entry, and the rows of the tables of groups, are no entries: each table is followed once."""
+    rows = {f"{number}": {"last_enqueued_collective": 9, "last_completed_collective": 8} for number in range(50)}
+    data = as_torch_writes({**document(loop_of(2)), "pg_status": rows})
+    begun: list[int] = []
+    monkeypatch.setattr(fr_repeats, "walked", lambda data, begin: begun.append(begin) or walked(data, begin))
+    assert shortened(data) is not None
+    assert len(begun) < 15

@@ -44,6 +44,7 @@ class ProgramComparison:
     _programs: dict[int, RankProgram] = field(default_factory=dict)
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], CallPlaces] = field(default_factory=dict)
     _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    _groups_of: dict[int, Mapping[str, ProcessGroup]] = field(default_factory=dict)
     _parts: dict[Part, list[int]] = field(default_factory=dict)
 
     @cached_property
@@ -281,11 +282,15 @@ class ProgramComparison:
 
         A recorder may know a group by its calls alone, and does not show one that the rank is in and has not reached.
         """
-        groups = {group.name: group for group in self.records[rank].groups}
-        for one in self.memberships.get(rank, ()):
-            group = one.group_sequences.group
-            groups[group.name] = replace(groups.get(group.name, group), ranks=one.members)
-        return groups
+        if rank not in self._groups_of:
+            groups = {group.name: group for group in self.records[rank].groups}
+            for one in self.memberships.get(rank, ()):
+                group = one.group_sequences.group
+                known = groups.setdefault(group.name, group)
+                if known.ranks != one.members:
+                    groups[group.name] = replace(known, ranks=one.members)
+            self._groups_of[rank] = groups
+        return self._groups_of[rank]
 
     def label(self, rank: int, group: str) -> str | None:
         """What ranks with the same part in the job call the rank's group of this name; None where the rank is not in it."""

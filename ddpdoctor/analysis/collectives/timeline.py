@@ -314,10 +314,14 @@ def _spoken(group_sequences: GroupSequences) -> str:
 
 
 def _open(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> Iterator[tuple[int, IssuedCall]]:
+    first: dict[tuple[int, int], int | None] = {}  # ranks that did the same share their columns, and the answer
     for sequence in group_sequences.sequences:
-        states = call_index.records[sequence.rank].state
-        under_way = map(State.DONE.__ne__, map(states.__getitem__, sequence.entries))
-        place = next((place for place in compress(count(), under_way) if sequence.entries[place] >= 0), None)
+        states, entries = call_index.records[sequence.rank].state, sequence.entries
+        if (id(states), id(entries)) not in first:
+            under_way = map(State.DONE.__ne__, map(states.__getitem__, entries))
+            open_ = (place for place in compress(count(), under_way) if entries[place] >= 0)
+            first[id(states), id(entries)] = next(open_, None)
+        place = first[id(states), id(entries)]
         issued = call_index.issued(sequence, name, sequence.first + place) if place is not None else None
         if issued is not None:
             yield sequence.rank, issued
