@@ -31,6 +31,9 @@ SHOWN_OPERATIONS = 3
 BEFORE_ALL = (
     "the dumps do not tell how many ranks the job has: if there is one above rank {last}, see first why it left no dump"
 )
+OF_OTHER_TURNS = (
+    "ring buffers have lost how many sends came before: a rank may wait for another one than its partner is in"
+)
 OF_THE_QUEUED = (
     "look at the GPU of each rank named: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a "
     "kernel of your own that waits)"
@@ -75,6 +78,7 @@ def check(
         details=[
             *([BEFORE_ALL.format(last=timeline.ranks[-1])] if without_end else []),
             *(() if ranks else _not_begun(operations)),
+            *([OF_OTHER_TURNS] if any(one.assumed for one in operations) else []),
             *graph.details(),
             *unplaced(waiting, sorted(waiting)),
         ],
@@ -136,8 +140,11 @@ def _queued(operation: Operation) -> list[int]:
 def _in_all_transfers(operations: Sequence[Operation]) -> list[int]:
     """Of sends and receives with several partners, the ranks that take part in all of those that share a rank.
 
-    Nobody where one of these is a collective, or a send or receive of other ranks.
+    Nobody where one of these is a collective, or a send or receive of other ranks, or where a send and a receive may be of
+    different transfers.
     """
+    if any(one.assumed for one in operations):
+        return []
     found: set[int] = set()
     for operation in operations:
         joined = [{*one.members} for one in operations if not {*one.members}.isdisjoint(operation.members)]

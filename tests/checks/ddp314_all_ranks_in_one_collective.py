@@ -98,6 +98,20 @@ SICK = (
         ),
         measured={"seq": 1, "seconds": 6.2, "backend": None, "members": [0, 1, 2]},
     ),
+    # the same where ring buffers have lost earlier turns: rank 1 may wait for another send than the one that rank 0 is in
+    Sick(
+        evidence=flights(
+            *(
+                replace(one, lost=9)
+                for one in (in_a_ring(0, (0, 1)), in_a_ring(1, (0, 1), (1, 2)), in_a_ring(2, (1, 2)))
+            ),
+            [STEP, Did("all_reduce", group="3")],
+        ),
+        says="all 2 ranks (0-1) are in the send from rank 0 to rank 1 for 6.2 s and all 2 ranks (1-2) are in the send from "
+        "rank 1 to rank 2 for 6.2 s, nobody is missing, and they do not end",
+        where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in range(3)),
+        measured={"seq": 1, "seconds": 6.2, "backend": None, "members": [0, 1, 2]},
+    ),
 )
 HEALTHY = (
     flights(*[record([STEP, waits(STEP)], world=2, waited=0.3)] * 2),

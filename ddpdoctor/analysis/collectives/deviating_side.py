@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from ddpdoctor.analysis.collectives.first_deviation import FirstDeviations
+from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
 from ddpdoctor.analysis.collectives.program_comparison import ASKED_OF_A_SIDE, MOST_COMPARED, ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline
@@ -66,7 +67,11 @@ def decide(
         (most, times), *others = found.most_common()
         if most in called.values() and (not others or others[0][1] < times) and times > 1:
             return Deviation(ranks=tuple(sorted(other for other in called if called[other] != most)), extra=0)
-    return _beside_other_parts(programs, kinds, number, called, value_of) or _by_pattern(programs, called)
+    return (
+        _beside_other_parts(programs, kinds, number, called, value_of)
+        or _by_pattern(programs, called)
+        or _made_by_nobody_else(programs, kinds, number, called)
+    )
 
 
 def _beside_other_parts(
@@ -121,6 +126,28 @@ def _by_pattern(programs: ProgramComparison, called: Mapping[int, V]) -> Deviati
         return None
     ((side, left_out),) = breaking.items()
     return Deviation(ranks=tuple(sorted(rank for rank in called if called[rank] == side)), extra=-left_out)
+
+
+def _made_by_nobody_else(
+    programs: ProgramComparison, kinds: Mapping[int, Kind], number: int, called: Mapping[int, V]
+) -> Deviation | None:
+    """The side whose call no other rank makes anywhere in groups of this kind, nor itself again, and others make the other's.
+
+    Of operations to which all ranks give tensors of one shape: others may be of any shape.
+    """
+    makers: dict[V, int] = {}
+    for rank, kind in kinds.items():
+        for call in programs.calls_at(rank, kind, number):
+            if SAME_NAMES.get(call.op, call.op) not in ALIKE_ON_EVERY_RANK:
+                return None
+            again = programs.times(rank, kind, call) > 1
+            others = (other for other in islice(programs.nearest(rank), MOST_COMPARED) if other not in called)
+            makers[called[rank]] = again + sum(programs.times(other, kind, call) > 0 for other in others)
+    alone = [value for value, times in makers.items() if not times]
+    usual = [value for value, times in makers.items() if times > 1]
+    if len(alone) != 1 or len(usual) != 1 or {*alone, *usual} != {*called.values()}:
+        return None
+    return Deviation(ranks=tuple(sorted(rank for rank in called if called[rank] == alone[0])), extra=0)
 
 
 def _by_ends(programs: ProgramComparison, kind: Kind, called: Mapping[int, V]) -> Deviation | None:

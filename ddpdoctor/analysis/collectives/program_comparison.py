@@ -207,6 +207,17 @@ class ProgramComparison:
         if place is not None:
             yield self.records[rank].calls[self.records[rank].call[place]]
 
+    def times(self, rank: int, kind: Kind, call: Call) -> int:
+        """How many calls of this kind with the operation and the tensors of `call` the rank's dump holds."""
+        record, labels = self.records[rank], self.labels(rank)
+        same = {
+            number
+            for number, one in enumerate(record.calls)
+            if replace(one, group=call.group, timeout_ms=call.timeout_ms) == call
+            and kind == Kind(labels[record.groups[one.group].name], one.point_to_point)
+        }
+        return sum(number in same for number in record.call) if same else 0
+
     def _made_by_others(self, rank: int, kind: Kind, other_kind: Kind, number: int) -> dict[int, int]:
         """The number of each other rank's last call of `kind` before its call `number` of `other_kind`."""
         part = self.program(rank).part
@@ -248,8 +259,8 @@ class ProgramComparison:
 
     def _read(self, rank: int, record: FlightRecord) -> RankProgram:
         part = set()
-        last = {}
         calls, labels = self._calls_in(rank, record), self.labels(rank)
+        last = dict(calls.last)
         for name, group in self._groups(rank).items():
             label, members = labels[name], group.ranks or ()
             place_in_group = self.places.place(rank, name) if label in self._pipelines else None
@@ -257,7 +268,7 @@ class ProgramComparison:
         for group in record.groups:
             kind = self._counted(labels[group.name], group.last_enqueued, calls)
             if group.last_enqueued is not None and kind is not None:
-                last[kind] = group.last_enqueued
+                last[kind] = max(group.last_enqueued, last.get(kind, 0))
         return RankProgram(
             places=calls.places,
             numbers=calls.numbers,

@@ -36,7 +36,7 @@ class RankProgram:
     numbers: Mapping[Kind, list[int]]
     """The sequence numbers in the record, ascending, each once."""
     last: Mapping[Kind, int]
-    """The number of the last call where the group's status tells it, also of calls that the record has lost."""
+    """The number of the last call where the record or the group's status tells it, also of calls that the record has lost."""
     end: int
     """The last place of the record that shows where the rank was; -1 in an empty one."""
     part: Part
@@ -96,6 +96,8 @@ class CallPlaces:
     """The places in the record of the calls in `numbers`, in order."""
     numbers: Mapping[Kind, list[int]]
     """The sequence numbers of each kind, ascending, each once."""
+    last: Mapping[Kind, int]
+    """The number of the last call of each kind in the record, of those too that do not show where the rank was."""
     end: int
     """The last place of the record that shows where the rank was; -1 in an empty one."""
 
@@ -111,7 +113,8 @@ def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
         if not numbers[kind] or numbers[kind][-1] < number:
             places[kind].append(place)
             numbers[kind].append(number)
-    return CallPlaces(places=places, numbers=numbers, end=end)
+    last = {kinds[call]: number for call, number in zip(record.call, record.seq, strict=True)}
+    return CallPlaces(places=places, numbers=numbers, last=last, end=end)
 
 
 def ahead_of(mine: RankProgram, other: RankProgram) -> dict[Kind, int]:

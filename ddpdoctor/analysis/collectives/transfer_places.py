@@ -13,7 +13,8 @@ from ddpdoctor.analysis.hangs.components import final_components
 from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
 
 ENOUGH_CALLS = 24  # of two ranks in step: fewer may agree by chance
-MOST_CIRCLES = 5  # compared of those with the same part in the job
+MOST_CIRCLES = 5  # compared of those with the same part in the job, or pairs of a circle
+FEWEST_OF_A_CIRCLE = 4  # ranks: of two, either may be at fault
 Step = tuple[str, int, tuple[str, ...]]
 """The label of a group, the number of a call there, and what was called; of a batch its halves in any order."""
 
@@ -77,13 +78,17 @@ class TransferPlaces:
                     yield call.op, members[call.source], members[call.target]
 
     def _is_circular(self, label: str) -> bool:
-        """Whether the first two ranks of nearly all circles made the same calls with the same numbers, group by group."""
-        first_two: dict[tuple[int, ...], None] = {}
+        """Whether nearly all pairs of neighbours made the same calls with the same numbers, group by group.
+
+        The first two ranks of each of several circles; of one circle several pairs, the last with the first rank among them.
+        """
+        circles: dict[tuple[int, ...], None] = {}
         for rank in self.records:
             group = next((name for name, own in self.labels_of(rank).items() if own == label), None)
-            if group is not None and len(first_two) < MOST_CIRCLES:
-                first_two[self.among(rank, group)[:2]] = None
-        alike = [self._in_step(*two) for two in first_two if len(two) == 2 and {*two} <= self.records.keys()]
+            if group is not None and len(circles) < MOST_CIRCLES:
+                circles[self.among(rank, group)] = None
+        pairs = [circle[:2] for circle in circles] if len(circles) > 1 else [*_neighbours(next(iter(circles), ()))]
+        alike = [self._in_step(*two) for two in pairs if len(two) == 2 and {*two} <= self.records.keys()]
         return len(alike) > 1 and sum(alike) >= max(len(alike) - 1, 2)
 
     def _in_step(self, one: int, other: int) -> bool:
@@ -108,3 +113,13 @@ class TransferPlaces:
                 batches[key].append(call.op)
         for (label, seq, _), ops in batches.items():
             yield label, seq, tuple(sorted(ops))
+
+
+def _neighbours(circle: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """The pair of the last and the first rank of a circle, that of the first two, and some others; none of a small one."""
+    if len(circle) >= FEWEST_OF_A_CIRCLE:
+        yield from (
+            (circle[second - 1], circle[second])
+            for second in (0, *range(1, 2 * MOST_CIRCLES - 2, 2))
+            if second < len(circle)
+        )

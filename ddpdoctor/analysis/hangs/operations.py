@@ -32,6 +32,8 @@ class Operation:
     """The members of which there is no dump; where dumps of older versions do not tell these, all ranks without one."""
     link: str = ""
     """For a send or receive the name of the group that it is made in."""
+    assumed: bool = False
+    """Whether the send and the receive may be of different transfers: a ring buffer has lost how many came before."""
 
     @property
     def complete(self) -> bool:

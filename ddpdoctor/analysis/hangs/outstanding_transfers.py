@@ -214,6 +214,7 @@ def _halves_met(
         absent=tuple(rank for rank in lacking if rank in kept),
         without_dump=tuple(rank for rank in lacking if rank not in kept),
         link=pair.group,
+        assumed=len(halves) > 1 and None in numbers.values(),
     )
 
 

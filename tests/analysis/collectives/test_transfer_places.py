@@ -62,6 +62,25 @@ def test_ranks_that_pass_data_round_have_one_part(turns: int, *, circular: bool)
     assert found == ([None] * WORLD if circular else [0, 1, 2, 0, 1, 2])
 
 
+def turns_of(rank: int, turns: int) -> list[Did]:
+    """What a rank does in a circle of all ranks."""
+    return [transfer("send", rank, (rank + 1) % WORLD), transfer("recv", (rank - 1) % WORLD, rank)] * turns
+
+
+@pytest.mark.parametrize(("turns", "circular"), [(ENOUGH_CALLS, True), (ENOUGH_CALLS // 3, False)])
+def test_the_ranks_of_one_circle_have_one_part(turns: int, *, circular: bool) -> None:
+    found = places(flights(*(turns_of(rank, turns) for rank in range(WORLD))))
+    assert found == [(tuple(range(WORLD)), None if circular else rank) for rank in range(WORLD)]
+
+
+def test_a_rank_of_a_circle_with_more_turns_than_its_like_is_named_by_active_calls_alone() -> None:
+    """Such dumps hold no collective that is complete, and the sends and receives of batches."""
+    step = waits(Did("all_reduce"))
+    made = [[*turns_of(rank, ENOUGH_CALLS), *map(waits, turns_of(rank, rank == 4)), step] for rank in range(WORLD)]
+    (finding,) = diagnose(flights(*(record(each, world=WORLD, lost=2) for each in made))).findings
+    assert (finding.code, finding.ranks) == ("DDP313", (4,))
+
+
 def _in(evidence: Evidence, group: str, ranks: range) -> list[int | None]:
     programs = derived(evidence, ProgramComparison)
     assert programs is not None
