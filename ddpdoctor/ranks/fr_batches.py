@@ -25,9 +25,10 @@ def with_batches(
     """The states, where calls that were issued as one batch have that of the entry that closes it.
 
     Their own entries stay `scheduled` for ever. A dump of active entries alone has dropped the closing entry of a batch that
-    is through: the group's status tells that it is. A send that is not through by its entry and is by the status of its group
-    is a batch of its own. That status is of a collective or of a send, whichever ended last: it is believed only where the
-    collectives that the group had made at this send, and one that may follow it, do not reach the same number.
+    is through: the group's status tells that it is. A send that is not through by its entry and is by the status of its group,
+    or by a collective behind it, is a batch of its own. That status is of a collective or of a send, whichever ended last: it
+    is believed only where the collectives that the group had made at this send, and one that may follow it, do not reach the
+    same number.
     """
     complete = State.DONE in states or not any(group.last_completed for group in groups)
     if complete and not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
@@ -43,13 +44,16 @@ def with_batches(
         for ((group, between), number), state, made in zip(keys, states, collective, strict=True)
         if between and state is State.SCHEDULED and groups[group].last_completed == number > made + 1
     }
+    of_active = State.DONE not in states
+    passed = _passed(groups, keys) if of_active else {}
+    batching |= passed.keys()
     if not batching:
         return states
     through = {
         kind: groups[kind[0]].last_completed or 0
-        for kind in (() if State.DONE in states else batching)
+        for kind in (batching if of_active else ())
         if _counts(groups[kind[0]], kind, keys)
-    }
+    } | passed
 
     def state_of(key: tuple[Kind, int], state: State) -> State:
         kind, number = key
@@ -61,11 +65,30 @@ def with_batches(
     return shared_states(tuple(map(state_of, keys, states)))
 
 
+def _passed(groups: Sequence[ProcessGroup], keys: Iterable[tuple[Kind, int]]) -> dict[Kind, int]:
+    """The number of the last send of each group that called a collective behind it, which is through.
+
+    The dump is of active entries alone: the status of the group counts the collective, as its number is lower than that of the
+    send, and there is no entry of it.
+    """
+    last = _last_numbers(keys)
+    return {
+        (group, between): seq
+        for (group, between), seq in last.items()
+        if between and (group, False) not in last and (groups[group].last_enqueued or seq) < seq
+    }
+
+
 def _counts(group: ProcessGroup, kind: Kind, keys: Iterable[tuple[Kind, int]]) -> bool:
     """Whether the status of this group counts calls of this kind: of the one that was enqueued last."""
-    last: dict[bool, int] = {}
-    for (number, between), seq in keys:
-        if number == kind[0]:
-            last[between] = max(seq, last.get(between, 0))
+    last = _last_numbers(keys)
     enqueued = group.last_enqueued or 0
-    return enqueued == last[kind[1]] if len(last) > 1 else enqueued >= last[kind[1]]
+    return enqueued == last[kind] if (kind[0], not kind[1]) in last else enqueued >= last[kind]
+
+
+def _last_numbers(keys: Iterable[tuple[Kind, int]]) -> dict[Kind, int]:
+    """The number of the last call of each kind."""
+    last: dict[Kind, int] = {}
+    for kind, seq in keys:
+        last[kind] = max(seq, last.get(kind, 0))
+    return last

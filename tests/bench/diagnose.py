@@ -10,6 +10,7 @@ all processes of `diagnose`, in a run of its own. The default is 128 and 512; 20
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import subprocess
 import sys
@@ -21,8 +22,12 @@ import psutil
 
 ENTRIES, FRAMES, STACKS = 2_000, 12, 30
 GROUPS = 12  # the default group, and eleven of 2, 4, 8, 16, ... members
+TIMEOUT_MS = 600_000
 LAST_GROUP = (ENTRIES - 1) % GROUPS
 START_NS, STEP_NS = 1_795_233_867_118_125_849, 10**7
+TAKEN_AT = (
+    START_NS + ENTRIES * STEP_NS
+) / 1e9 + TIMEOUT_MS / 1000  # the files' times: without them there is no verdict
 UNPICKLE = (
     "import pickle, sys, pathlib\nfor file in sorted(pathlib.Path(sys.argv[1]).iterdir()): pickle.load(file.open('rb'))"
 )
@@ -63,7 +68,9 @@ def write_dumps(folder: Path, ranks: int) -> None:
                 entry["time_discovered_started_ns"] = created + 2_000_000
                 entry["time_discovered_completed_ns"] = created + 3_000_000
         written = {**document, "entries": entries[:-1]} if rank == ranks // 2 else document
-        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(written, protocol=2))
+        file = folder / f"nccl_trace_rank_{rank}"
+        file.write_bytes(pickle.dumps(written, protocol=2))
+        os.utime(file, (TAKEN_AT, TAKEN_AT))
 
 
 def _groups(rank: int, ranks: int) -> list[tuple[str, str, range]]:
@@ -100,7 +107,7 @@ def _entry(number: int, frames: list[dict[str, object]]) -> dict[str, object]:
         "time_discovered_started_ns": None,
         "time_discovered_completed_ns": None,
         "retired": not last,
-        "timeout_ms": 600_000,
+        "timeout_ms": TIMEOUT_MS,
         "is_p2p": False,
     }
 

@@ -231,6 +231,21 @@ def test_a_send_that_only_the_table_of_groups_calls_through_is_a_batch_of_its_ow
     ]
 
 
+@pytest.mark.parametrize(("last", "state"), [(2, State.DONE), (3, State.SCHEDULED), (4, State.SCHEDULED)])
+def test_sends_before_a_collective_that_is_through_are_through(last: int, state: State) -> None:
+    """Of active entries alone: the table of groups counts a collective behind three sends, and there is no entry of it.
+
+    One with a higher number may be another send.
+    """
+    dump = in_a_group(*({"p2p_seq_id": number} for number in (1, 2, 3)), completed=-1)
+    dump["pg_status"]["1"]["last_enqueued_collective"] = last
+    assert record_of(dump).state == (state,) * 3
+    dump["entries"].append(
+        {**dump["entries"][-1], "profiling_name": "nccl:all_reduce", "collective_seq_id": 2, "is_p2p": False}
+    )
+    assert {*record_of(dump).state} == {State.SCHEDULED}
+
+
 @pytest.mark.parametrize("made", [0, 4, 5])
 @pytest.mark.parametrize("state", [State.SCHEDULED, State.STARTED])
 def test_a_send_is_open_though_a_collective_of_the_same_number_is_through(made: int, state: State) -> None:

@@ -131,18 +131,21 @@ def _by_pattern(programs: ProgramComparison, called: Mapping[int, V]) -> Deviati
 def _made_by_nobody_else(
     programs: ProgramComparison, kinds: Mapping[int, Kind], number: int, called: Mapping[int, V]
 ) -> Deviation | None:
-    """The side whose call no other rank makes anywhere in groups of this kind, nor itself again, and others make the other's.
+    """The side whose call no other rank makes at any time in this kind of group, nor itself again, but that of the other side.
 
-    Of operations to which all ranks give tensors of one shape: others may be of any shape.
+    Of operations to which all ranks give tensors of one shape: others may be of any shape. Where the operations differ, ranks
+    with the same part are asked alone: a stage of a pipeline may have an operation of its own.
     """
+    calls = {rank: call for rank, kind in kinds.items() for call in programs.calls_at(rank, kind, number)}
+    operations = {SAME_NAMES.get(call.op, call.op) for call in calls.values()}
+    if not operations <= ALIKE_ON_EVERY_RANK:
+        return None
     makers: dict[V, int] = {}
-    for rank, kind in kinds.items():
-        for call in programs.calls_at(rank, kind, number):
-            if SAME_NAMES.get(call.op, call.op) not in ALIKE_ON_EVERY_RANK:
-                return None
-            again = programs.times(rank, kind, call) > 1
-            others = (other for other in islice(programs.nearest(rank), MOST_COMPARED) if other not in called)
-            makers[called[rank]] = again + sum(programs.times(other, kind, call) > 0 for other in others)
+    for rank, call in calls.items():
+        asked = programs.nearest(rank) if len(operations) == 1 else programs.like(rank)
+        others = (other for other in islice(asked, MOST_COMPARED) if other not in called)
+        again = programs.times(rank, kinds[rank], call) > 1
+        makers[called[rank]] = again + sum(programs.times(other, kinds[rank], call) > 0 for other in others)
     alone = [value for value, times in makers.items() if not times]
     usual = [value for value, times in makers.items() if times > 1]
     if len(alone) != 1 or len(usual) != 1 or {*alone, *usual} != {*called.values()}:
