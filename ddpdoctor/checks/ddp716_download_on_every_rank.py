@@ -64,7 +64,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _fills_a_cache(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether a file is written where it is missing, under its last name: each rank finds that it is missing."""
-    moved = any(other.does == "move" and other.order > call.order for other in function.calls)
+    moved = any(other.order > call.order for other in graph.calls_of(function, "move"))
     ways = [way for _, way in graph.callers.get(function.id, ())]
     around = [call.guards] if not ways else [(*call.guards, *way.guards) for way in ways]
     return not moved and all(any(_is_missing(guard) for guard in guards) for guards in around)

@@ -43,14 +43,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function, at the first place that takes the global rank for a device."""
     taken = {
         (call.place.file, call.place.line)
-        for function in graph.functions.values()
-        for call in function.calls
-        if call.does == "device" and next(_devices(call), None) is not None
+        for _, call in graph.calls("device")
+        if next(_devices(call), None) is not None
     }
     for function in graph.functions.values():
         if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_IT):
             continue
-        found = list(_computed(function)) or _from_global_rank(graph, function, taken)
+        found = list(_computed(graph, function)) or _from_global_rank(graph, function, taken)
         if not found:
             continue
         call, value, origin = found[0]
@@ -76,7 +75,7 @@ def _from_global_rank(
     """The devices of a function that are the global rank, in programs that may have several nodes; `taken` are named already."""
     found = [
         (call, value, origin)
-        for call in function.calls
+        for call in graph.calls_of(function, *_DEVICE_OF)
         for value, origin in _devices(call)
         if not any((link.file, link.line) in taken and "device(" in link.text for link in origin.why)
     ]
@@ -138,13 +137,13 @@ def _named_devices(call: Call) -> Iterator[Value]:
             yield value
 
 
-def _computed(function: Function) -> Iterator[tuple[Call, Value, Origin]]:
+def _computed(graph: CallGraph, function: Function) -> Iterator[tuple[Call, Value, Origin]]:
     """The devices that are the rank which a process computed for a job of several nodes, and gave to its process group."""
-    for init in (call for call in function.calls if call.does == "init"):
+    for init in graph.calls_of(function, "init"):
         size, rank = init.argument("world_size", 3), init.argument("rank", 4)
         if size is None or rank is None or not counts_nodes(size):
             continue
-        for call in function.calls:
+        for call in graph.calls_of(function, *_DEVICE_OF):
             for value in _named_devices(call):
                 origin = value.may(Kind.RANK, Kind.GLOBAL_RANK)
                 if origin is not None and value.text.strip("[]") == rank.text:

@@ -44,7 +44,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if function.place.function in {"__enter__", "__exit__"}:
             continue
         seen: set[tuple[int, str]] = set()
-        for call in function.calls:
+        for call in (each for each in function.calls if each.guards or function.guards):
             guard = _guard(function, call)
             if guard is None or guard.by_rank is None:
                 if (found := _by_own_value(graph, function, call)) is not None:

@@ -33,7 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each handler with a collective."""
     for function in graph.functions.values():
         seen: set[int] = set()
-        for call in function.calls:
+        for call in (each for each in function.calls if each.guards):
             handler = next((guard for guard in call.guards if guard.form == "except"), None)
             if (
                 handler is None

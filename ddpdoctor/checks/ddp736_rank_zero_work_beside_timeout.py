@@ -66,7 +66,7 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, C
             continue
         if loop.over.may(Kind.LOADER, Kind.DATASET):
             yield loop, loop, guard
-    for call in function.calls:
+    for call in (each for each in function.calls if each.guards):
         guard = rank_guard(call.guards)
         target = graph.functions.get(call.target)
         long = call.does in _LONG or (not call.does and _SOUNDS_LONG.search(call.name) is not None)

@@ -27,15 +27,17 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function whose forwards all run under no_sync; info where only the backward does."""
     for function in graph.functions.values():
-        if not any(call.does == "step" for call in function.calls):
+        if not graph.calls_of(function, "step"):
             continue
         if (found := _in_a_called_function(graph, function)) is not None:
             yield found
             continue
-        forwards = [call for call in function.calls if _is_ddp_forward(call) and trains(graph, call)]
+        forwards = [
+            call for call in graph.calls_of(function, "forward") if _is_ddp_forward(call) and trains(graph, call)
+        ]
         if not forwards:
             continue
-        backwards = [call for call in function.calls if call.does == "backward"]
+        backwards = graph.calls_of(function, "backward")
         if any(reduces_by_hand(graph, function, call) for call in backwards):
             continue
         inside = [call for call in forwards if _off(call)]
@@ -49,7 +51,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _in_a_called_function(graph: CallGraph, function: Function) -> Finding | None:
     """The same where a function that is called makes the forwards: under no_sync, or with the synchronisation off."""
-    if any(_is_ddp_forward(call) for call in function.calls):
+    if any(_is_ddp_forward(call) for call in graph.calls_of(function, "forward")):
         return None
     steps = unfolded(graph, function)
     forwards = [(step, call) for _, step, call in calls_in(steps) if _is_ddp_forward(call) and trains(graph, call)]

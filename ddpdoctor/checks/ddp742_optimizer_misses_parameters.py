@@ -107,7 +107,7 @@ def _after_wrapper(function: Function) -> Iterator[Finding]:
 
 def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that a function replaces which is only called once another has wrapped the model."""
-    if any(call.does == "wrap-ddp" for call in function.calls):
+    if graph.calls_of(function, "wrap-ddp"):
         return
     layers = [
         each
@@ -198,7 +198,7 @@ def _reaches_inside(step: Step) -> bool:
 
 def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that are replaced between the optimizer and the wrapper: they are reduced, and never stepped."""
-    if not any(call.does == "optimizer" for call in function.calls):
+    if not graph.calls_of(function, "optimizer"):
         return
     if graph.any_program(function, _TOLD):
         return
@@ -207,15 +207,10 @@ def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
     wrapped = min((at for at, _, call in calls_in(steps) if call.does == "wrap-ddp"), default=len(steps))
     for at, step in enumerate(steps):
         change = step.item
+        if isinstance(change, Call):
+            continue
         before = [call for position, call in optimizers if position < at]
-        if (
-            isinstance(change, Call)
-            or not before
-            or len(before) < len(optimizers)
-            or step.guards
-            or step.left
-            or at > wrapped
-        ):
+        if not before or len(before) < len(optimizers) or step.guards or step.left or at > wrapped:
             continue
         given = before[-1].argument("params", 0)
         if not change.value.may(Kind.MODEL) or given is None or not given.made & change.owner.made:

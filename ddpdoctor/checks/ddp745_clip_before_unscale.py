@@ -50,7 +50,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Such a clip where the functions that are called one after the other scale, clip and step: each does a part."""
-    if not any(call.target for call in function.calls) or graph.any_program(function, ("get_scale",)):
+    if not any(graph.calls_near(function, "clip")) or graph.any_program(function, ("get_scale",)):
         return
     scaled: Step | None = None
     clipped: tuple[Call, Step] | None = None

@@ -91,7 +91,7 @@ def _divided_again(graph: CallGraph) -> Iterator[Finding]:
             *(
                 (call.place, call.receiver, call.argument("", 0))
                 for call in function.calls
-                if short(call) in {"div_", "div"}
+                if call.arguments and short(call) in {"div_", "div"}
             ),
             *((change.place, change.owner, change.value) for change in function.changes if ".grad" in change.key),
         ]

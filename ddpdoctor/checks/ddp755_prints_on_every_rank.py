@@ -31,12 +31,14 @@ _OF_THE_ENGINE = re.compile(r"\.state\.(?:iteration|epoch|output)\b")
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function that trains the wrapped model and prints beside it on all ranks."""
     for function in graph.functions.values():
-        steps = [call for call in function.calls if reduces_gradients(graph, call) or _makes_a_step(graph, call)]
+        steps = [call for call in graph.calls_of(function, "backward") if reduces_gradients(graph, call)]
+        steps += [call for call in function.calls if call.target and call.loops and _makes_a_step(graph, call)]
         if not steps or graph.on_all_ranks(function) is not True:
             continue
         if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_PRINTS):
             continue
-        shown = next((call for call in function.calls if _shows(call) and _beside(graph, function, call, steps)), None)
+        shows = (call for call in graph.calls_of(function, "print", "progress") if _shows(call))
+        shown = next((call for call in shows if _beside(graph, function, call, steps)), None)
         if shown is not None and _ends_the_job(function, shown):
             continue
         if shown is not None and not graph.any_program(function, ("setup_for_distributed", "print=")):
@@ -65,14 +67,12 @@ def _in_handlers(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _makes_a_step(graph: CallGraph, call: Call) -> bool:
-    """Whether a call in a loop makes one training step, in a function of its own."""
-    held = backward_in(graph, call.target) if call.target and call.loops else None
+    """Whether a call makes one training step, in a function of its own."""
+    held = backward_in(graph, call.target)
     return held is not None and not held.call.loops and reduces_gradients(graph, held.call)
 
 
 def _shows(call: Call) -> bool:
-    if call.does not in {"print", "progress"}:
-        return False
     if any(guard.by_rank or may_ask_for_rank(guard) or guard.form == "except" for guard in call.guards):
         return False
     if any(guard.test.endswith("is not None") for guard in call.guards):

@@ -23,7 +23,7 @@ _STRIPS = ("consume_prefix_in_state_dict_if_present", "removeprefix", "replace",
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such save in a program that loads a file into the bare model strictly."""
     for function, save in graph.calls("save"):
-        state = next((call for call in function.calls if _of_wrapper(call, save)), None)
+        state = next((call for call in graph.calls_of(function, "state-dict") if _of_wrapper(call, save)), None)
         load = _inside(graph, function) or _elsewhere(graph, function) if state is not None else None
         if state is not None and load is not None:
             yield code_finding(
@@ -41,7 +41,7 @@ def _line(load: Call, state: Call) -> str:
 
 
 def _of_wrapper(call: Call, save: Call) -> bool:
-    if call.does != "state-dict" or call.receiver is None or not -12 <= call.place.line - save.place.line <= 3:
+    if call.receiver is None or not -12 <= call.place.line - save.place.line <= 3:
         return False
     origin = call.receiver.only(Kind.WRAPPED)
     return save.name == "torch.save" and call.order < save.order and origin is not None and origin.note != "fsdp"

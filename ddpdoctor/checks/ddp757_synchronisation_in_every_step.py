@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.collective_calls import is_collective
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.analysis.training_code.later_calls import leads_to_backward, passes_over_batches, reduces_gradients
+from ddpdoctor.analysis.training_code.later_calls import backwards_of, passes_over_batches, reduces_gradients
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
@@ -32,17 +31,17 @@ _AVERAGE = frozenset({"all_reduce", "reduce", "all_gather", "gather", "all_gathe
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such call beside a backward of the wrapped model, and for the first read of a loss."""
     for function in graph.functions.values():
-        backwards = [call for call in function.calls if leads_to_backward(graph, call) is not None]
-        steps = [*backwards, *(call for call in function.calls if _steps(graph, call))]
+        backwards = backwards_of(graph, function)
+        steps = [*backwards, *(call for call in graph.calls_of(function, "step") if _steps(graph, call))]
         passes = {target for target in {call.target for call in steps} if passes_over_batches(graph, target)}
         single = [call for call in steps if call.target not in passes or reduces_gradients(graph, call)]
         read = False
-        for call in function.calls if single else ():
+        for call, reached in _waits(graph, function) if single else ():
             reads = not read and call.does == "read" and _reads_loss(call)
-            waits = reads or call.does == "synchronize" or _is_barrier(graph, call)
-            if (waits or _of_shown_loss(graph, function, call, backwards)) and _every_step(
-                graph, function, call, single
-            ):
+            waits = reads or call.does == "synchronize"
+            if reached is not None:
+                waits |= _is_barrier(graph, call, reached) or _of_shown_loss(function, call, reached.call, backwards)
+            if waits and _every_step(graph, function, call, single):
                 read |= reads
                 yield code_finding(
                     RULE,
@@ -54,9 +53,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 )
 
 
+def _waits(graph: CallGraph, function: Function) -> list[tuple[Call, Reached | None]]:
+    """The calls of a function that may wait, for the GPU or for other ranks: these with the collective that each leads to."""
+    found: list[tuple[Call, Reached | None]] = [*graph.collectives_of(function)]
+    found += ((call, None) for call in graph.calls_of(function, "read", "synchronize"))
+    return sorted(found, key=lambda each: each[0].order)
+
+
 def _steps(graph: CallGraph, call: Call) -> bool:
-    """Whether a call steps the optimizer of what was wrapped."""
-    return call.does == "step" and call.receiver is not None and stepped(graph, call.receiver) is not None
+    """Whether a step is one of the optimizer of what was wrapped."""
+    return call.receiver is not None and stepped(graph, call.receiver) is not None
 
 
 def _reads_loss(call: Call) -> bool:
@@ -65,20 +71,17 @@ def _reads_loss(call: Call) -> bool:
     return given is not None and not given.may(Kind.SHARED) and any(one.note == "forward" for one in given.origins)
 
 
-def _is_barrier(graph: CallGraph, call: Call) -> bool:
+def _is_barrier(graph: CallGraph, call: Call, reached: Reached) -> bool:
     """Whether a call is a barrier, or one of a function of the program that does nothing else for the ranks."""
-    reached = graph.leads_to_collective(call)
-    if reached is None or short(reached.call) != "barrier":
+    if short(reached.call) != "barrier":
         return False
     inner = graph.functions.get(call.target)
     return inner is None or all(each is reached.call or each.does in _ASKS for each in inner.calls)
 
 
-def _of_shown_loss(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:
-    """Whether a collective averages the loss after its backward, so that only a log can use it."""
-    reached = graph.leads_to_collective(call)
-    made = reached.call if reached is not None else call
-    given = made.argument("tensor", 0) if is_collective(made) and short(made) in _AVERAGE else None
+def _of_shown_loss(function: Function, call: Call, made: Call, steps: Sequence[Call]) -> bool:
+    """Whether the collective that a call makes averages the loss after its backward, so that only a log can use it."""
+    given = made.argument("tensor", 0) if short(made) in _AVERAGE else None
     loss = given.may(Kind.LOCAL) if given is not None else None
     if given is None or loss is None or loss.note != "forward" or made.argument("async_op") is not None:
         return False
@@ -91,7 +94,7 @@ def _of_shown_loss(graph: CallGraph, function: Function, call: Call, steps: list
         return False
     values = [guard.value for guard in guards]
     values += [one.value for each in function.calls if each.does not in _SHOWS for one in each.arguments]
-    return not any(value.may(Kind.SHARED) for value in values)
+    return not any(origin.kind is Kind.SHARED for value in values for origin in value.origins)
 
 
 def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:
@@ -103,10 +106,7 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
     if any(step.loops[-1:] == (loop.order,) for step in steps):
         return True
     optimizer = any(
-        each.does == "step"
-        and each.loops[-1:] == (loop.order,)
-        and each.receiver is not None
-        and "opt" in each.receiver.text
-        for each in function.calls
+        each.loops[-1:] == (loop.order,) and each.receiver is not None and "opt" in each.receiver.text
+        for each in graph.calls_of(function, "step")
     )
     return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches is in the step

@@ -106,12 +106,21 @@ class Value:
 
     def may(self, *kinds: Kind) -> Origin | None:
         """The first alternative of one of these kinds, or None."""
-        return next((origin for origin in self.origins if origin.kind in kinds), None)
+        for origin in self.origins:
+            if origin.kind in kinds:
+                return origin
+        return None
 
     def only(self, *kinds: Kind) -> Origin | None:
         """The first alternative of these kinds where, constants apart, there is no other; else None."""
-        rest = [origin for origin in self.origins if origin.kind is not Kind.CONSTANT]
-        return rest[0] if rest and all(origin.kind in kinds for origin in rest) else None
+        first: Origin | None = None
+        for origin in self.origins:
+            if origin.kind is Kind.CONSTANT:
+                continue
+            if origin.kind not in kinds:
+                return None
+            first = first or origin
+        return first
 
     @property
     def constant(self) -> str | None:

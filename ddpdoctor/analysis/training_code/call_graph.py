@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
@@ -56,6 +58,8 @@ class CallGraph:
     code: TrainingCode
     """The facts of all modules and programs that were read."""
     _known: dict[Hashable, Any] = field(default_factory=dict)
+    _purposes: dict[str, dict[str, list[Call]]] = field(default_factory=dict)
+    """By function, its calls by their purpose."""
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)
 
@@ -185,6 +189,15 @@ class CallGraph:
         """Every call for one of these purposes."""
         for purpose in does:
             yield from self._by_purpose.get(purpose, ())
+
+    def calls_of(self, function: Function, *does: str) -> Sequence[Call]:
+        """The calls of one function for these purposes, as they are written."""
+        if function.id not in self._purposes:
+            self._purposes[function.id] = grouped((call.does, call) for call in function.calls)
+        found = [calls for purpose in does if (calls := self._purposes[function.id].get(purpose))]
+        if len(found) < 2:
+            return found[0] if found else ()
+        return sorted(itertools.chain(*found), key=attrgetter("order"))
 
     def loops_over(self, made: str) -> list[tuple[Function, Loop]]:
         """The loops over an object that a call made: the call's id."""
@@ -334,6 +347,17 @@ class CallGraph:
             elif call.target and (inner := self.collective_in(call.target, depth - 1)) is not None:
                 yield Reached(inner.call, (call, *inner.through))
 
+    def collectives_of(self, function: Function) -> Sequence[tuple[Call, Reached]]:
+        """The calls of a function that lead to collectives, as they are written, each with its own."""
+        return self.once(
+            ("collectives of", function.id),
+            lambda: [
+                (call, reached)
+                for call in function.calls
+                if (call.does in COLLECTIVE or call.target) and (reached := self.leads_to_collective(call)) is not None
+            ],
+        )
+
     def leads_to_collective(self, call: Call) -> Reached | None:
         """The collective that a call is, or makes for certain; None where there is none."""
         if is_collective(call):
@@ -388,9 +412,9 @@ def _is_cell(function: Function) -> bool:
 
 def all_made(call: Call) -> AbstractSet[str]:
     """The ids of the calls that made what a call takes: its receiver first, then its arguments in their order."""
-    found: dict[str, None] = {}
-    for value in (call.receiver, *(argument.value for argument in call.arguments)):
-        for origin in value.origins if value is not None else ():
+    found = dict.fromkeys(call.receiver.made if call.receiver is not None else ())
+    for argument in call.arguments:
+        for origin in argument.value.origins:
             if origin.made:
                 found[origin.made] = None
     return found.keys()

@@ -62,7 +62,7 @@ def _epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
     for loader in sorted(loaders_of(graph, sampler)):
         for function, loop in graph.loops_over(loader):
             origin = loop.over.may(Kind.LOADER)
-            if origin is None or origin.made != loader or origin.note == "prepared" or evaluates(function, loop):
+            if origin is None or origin.made != loader or origin.note == "prepared" or evaluates(graph, function, loop):
                 continue
             found = next(_around(graph, function, loop, function, loop.order, MOST_CALLS), None)
             if found is not None:
@@ -70,16 +70,16 @@ def _epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
     return None
 
 
-def evaluates(function: Function, loop: Loop) -> bool:
+def evaluates(graph: CallGraph, function: Function, loop: Loop) -> bool:
     """Whether a loop over batches is there to evaluate: the order of its batches does not matter."""
     names = (*function.decorators, *(context.name for context in loop.contexts))
     if any(name.endswith(("no_grad", "inference_mode")) for name in names):
         return True
-    if any(call.does == "backward" and loop.order < call.order <= loop.last_order for call in function.calls):
+    if any(loop.order < call.order <= loop.last_order for call in graph.calls_of(function, "backward")):
         return False
     if re.search(r"(?i)eval|valid|test|predict|infer", function.place.function):
         return True
-    last = [call for call in function.calls if call.does in {"eval", "train"} and call.order < loop.order]
+    last = [call for call in graph.calls_of(function, "eval", "train") if call.order < loop.order]
     return bool(last) and last[-1].does == "eval"
 
 

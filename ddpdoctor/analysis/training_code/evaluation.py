@@ -18,7 +18,7 @@ def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]
                 if origin.kind is not Kind.LOADER or origin.made not in graph.made:
                     continue
                 own_part = origin.note == "prepared" or is_sharded(graph, graph.made[origin.made][1])
-                if evaluates(function, loop) and own_part:
+                if evaluates(graph, function, loop) and own_part:
                     found.setdefault(origin.made, []).append((function.id, loop.order, loop.last_order))
                 else:
                     trained.add(origin.made)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
@@ -91,21 +92,20 @@ def reduces_gradients(graph: CallGraph, call: Call) -> bool:
 def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> bool:
     """Whether the step averages gradients or weights, or may do so, in a collective of its own after the backward."""
     averages = graph.once(
-        ("averages", function.id), lambda: [call for call in function.calls if _may_average(graph, call)]
+        ("averages", function.id),
+        lambda: [
+            call for call in function.calls if (call.does in COLLECTIVE or call.target) and _may_average(graph, call)
+        ],
     )
-    steps = graph.once(("orders of steps", function.id), lambda: sorted(_steps(function)))
-    behind = bisect_right(steps, backward.order)
-    stepped = steps[behind] if behind < len(steps) else backward.order
+    steps = graph.calls_of(function, "step")
+    behind = bisect_right(steps, backward.order, key=attrgetter("order"))
+    stepped = steps[behind].order if behind < len(steps) else backward.order
     return any(
         call.order > backward.order
         and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]
         and (call.order < stepped or not _gathers(graph, call))  # a gather behind the step is one of outputs
         for call in averages
     )
-
-
-def _steps(function: Function) -> Iterator[int]:
-    return (call.order for call in function.calls if call.does == "step")
 
 
 def _may_average(graph: CallGraph, call: Call) -> bool:
@@ -146,6 +146,18 @@ def _is_of_figure(call: Call) -> bool:
         one.note in {"forward", "batch"} or one.text.startswith(_OF_A_NUMBER) for one in of_tensor
     )
     return _FIGURE.fullmatch(given.text) is not None or given_by_forward
+
+
+def backwards_of(graph: CallGraph, function: Function) -> Sequence[Call]:
+    """The calls of a function that are a backward through the wrapper, or make one for certain, as they are written."""
+    return graph.once(
+        ("backwards of", function.id),
+        lambda: [
+            call
+            for call in function.calls
+            if (call.does == "backward" or call.target) and leads_to_backward(graph, call) is not None
+        ],
+    )
 
 
 def leads_to_backward(graph: CallGraph, call: Call) -> Call | None:

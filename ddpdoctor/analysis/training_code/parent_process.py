@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ddpdoctor.evidence.training_code import Call, Function
 
+_STARTERS = frozenset({"spawn", "process"})
 MOST_CALLS = 3  # functions between the start of the ranks and the line
 
 
@@ -13,7 +14,7 @@ def before_the_ranks(
     callers: Mapping[str, Sequence[tuple[Function, Call]]], function: Function, order: int, calls: int = MOST_CALLS
 ) -> bool:
     """Whether the ranks are started behind a line: in its function, or in all that call this one."""
-    if any(_starts_ranks(call) and call.order > order for call in function.calls):
+    if any(call.order > order and _starts_ranks(call) for call in function.calls if call.does in _STARTERS):
         return True
     sites = [(caller, site) for caller, site in callers.get(function.id, ()) if caller.id != function.id]
     return (
