@@ -25,35 +25,25 @@ class Answers(Generic[T]):
     limit of its own, such as a depth, is no gap: there the order of questions can still decide.
     """
 
-    _known: dict[Hashable, T] = field(default_factory=dict)
+    whole: dict[Hashable, T] = field(default_factory=dict)
+    """The answers without a gap."""
+    partial: dict[Hashable, tuple[T, int]] = field(default_factory=dict)
+    """The answers with a gap, each with the outermost open question that it lacks."""
     _open: dict[Hashable, int] = field(default_factory=dict)
     """Which questions are open, by how many were open before."""
-    _partial: dict[Hashable, int] = field(default_factory=dict)
-    """The answers with a gap, by the outermost open question that they lack."""
     _stack: list[Hashable] = field(default_factory=list)
-    """The same, in the order in which they were found."""
+    """The questions whose answers have a gap, in the order in which they were found."""
     _lacks: int = _NOTHING
     """The outermost open question that was met since the innermost was asked."""
     _dropped: int = 0
 
-    def known(self, key: Hashable) -> T | None:
-        """The answer as far as it is known, or None."""
-        found = self._known.get(key)
-        if found is not None and self._partial and key in self._partial:
-            self._lacks = min(self._lacks, self._partial[key])
-        return found
-
-    def whole(self, key: Hashable) -> T | None:
-        """The answer where it is known and has no gap, or None."""
-        return None if key in self._partial else self._known.get(key)
-
     def ask(self, key: Hashable, find: Callable[[], T]) -> T | None:
         """The answer, by `find` where it is not known; None while the question is open."""
-        found = self.known(key)
-        return found if found is not None else self.seek(key, find)
-
-    def seek(self, key: Hashable, find: Callable[[], T]) -> T | None:
-        """The answer to a question of which nothing is known, by `find`; None while it is open."""
+        if (known := self.whole.get(key)) is not None:
+            return known
+        if (partial := self.partial.get(key)) is not None:
+            self._lacks = min(self._lacks, partial[1])
+            return partial[0]
         if (level := self._open.get(key)) is not None:
             self._lacks = min(self._lacks, level)
             return None
@@ -66,11 +56,12 @@ class Answers(Generic[T]):
             lacks = self._lacks
             if lacks >= level or lacks > outer:
                 self._lacks = outer
-        self._known[key] = found
         if lacks < level:
-            self._partial[key] = lacks
+            self.partial[key] = found, lacks
             self._stack.append(key)
-        elif lacks == level:
+            return found
+        self.whole[key] = found
+        if lacks == level:
             self._drop(mark)
         return found
 
@@ -86,9 +77,9 @@ class Answers(Generic[T]):
 
     def _drop(self, mark: int) -> None:
         """Forget the answers that lack the question that was just answered."""
-        partial, self._stack[mark:] = self._stack[mark:], []
-        self._dropped += len(partial)
-        for key in partial:
-            del self._partial[key]
-            if self._dropped < MOST_ANEW:
-                del self._known[key]
+        dropped, self._stack[mark:] = self._stack[mark:], []
+        self._dropped += len(dropped)
+        for key in dropped:
+            answer, _ = self.partial.pop(key)
+            if self._dropped >= MOST_ANEW:
+                self.whole[key] = answer

@@ -105,7 +105,7 @@ def _decided(values: Values, block: Block, scope: Scope) -> Origins:
         return tuple(origin for origin in found if origin.kind is Kind.SHARED)
     file, line = values.project.sources[scope.file].place(block.test.lineno)
     link = Link(text=f"if {values.text(block.test, scope)}", file=file, line=line)
-    return tuple(with_link((origin for origin in found if origin.kind is Kind.LOCAL), link))
+    return with_link((origin for origin in found if origin.kind is Kind.LOCAL), link)
 
 
 def _element(values: Values, found: Origins, definition: Definition, at: At) -> Origins:
@@ -125,4 +125,4 @@ def _linked(values: Values, found: Origins, key: str, definition: Definition, sc
     shown = values.text(definition.value, scope)
     sign = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}.get(definition.form, "=")
     link = Link(text=f"{key} {sign} {shown}", file=file, line=line)
-    return tuple(with_link(found, link))
+    return with_link(found, link)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
@@ -35,6 +35,7 @@ _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.val
 }  # fmt: skip
 _SHOWS = frozenset({"print", "log", "write"})
 _BACKWARDS = frozenset({"backward", "manual_backward"})
+_MATTERING_KEYWORDS = frozenset({"device"}).union(*SHARDS)
 _ITSELF = (("self",), ("cls",))
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
@@ -62,21 +63,26 @@ class CallFacts:
     """Tells where a call stands."""
     _training: dict[int, bool] = field(default_factory=dict)
 
-    def of(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Call]:
-        """The calls of a function that may matter; `known` has the orders of its loops by their bodies."""
+    def of(self, scope: Scope) -> Iterator[Call]:
+        """The calls of a function that may matter."""
+        variant = self.places.suffix(scope)
         for raw in scope.calls:
-            call = self._call(raw, scope, known)
-            if call is not None:
+            call = self._call(raw, scope, variant)
+            if call is None:
+                continue
+            if call.does and not call.target and isinstance(raw.node.func, ast.Attribute):
+                yield call
+            else:
                 yield from self._of_each(call, raw, scope)
 
     def named(self, last: str, scope: Scope) -> Iterator[Call]:
-        """The calls of one name in a function, without the loops around them."""
+        """The calls of one name in a function."""
         for raw in scope.calls:
-            call = self._call(raw, scope, {}) if raw.last == last else None
+            call = self._call(raw, scope) if raw.last == last else None
             if call is not None:
                 yield call
 
-    def _call(self, raw: RawCall, scope: Scope, known: Mapping[int, int]) -> Call | None:
+    def _call(self, raw: RawCall, scope: Scope, variant: str = "") -> Call | None:
         if not self._may_matter(raw, scope):
             return None
         if self.values.context is not None and (
@@ -97,26 +103,29 @@ class CallFacts:
             and not _is_work_in_a_branch(raw)
         ):
             return None
-        target = self._target(what, raw.node, at) or self._handed_on(raw, scope)
-        name = what.name if what.target is None else what.target.name
-        makes = what.target is not None and what.target.is_class
+        name, target, makes = what.name, "", False
+        passed: tuple[tuple[str, str], ...] = ()
+        if what.target is not None:
+            name, makes = what.target.name, what.target.is_class
+            target, passed = self._target(what.target, raw.node, at), self._given(what.target, raw.node, scope)
         given = self._arguments(raw, at) if what.does in _WITH_ARGUMENTS or makes else ()
         if what.does in _SHOWS:
             given += tuple(self._parts_of_texts(raw.node, at))
+        around = self.places.around(raw.block, raw.order, scope)
         return Call(
             place=self.places.place(scope, raw.node),
-            variant=self.places.suffix(scope),
+            variant=variant,
             text=self.values.text(raw.node, scope),
             name=name,
             does=what.does,
             order=raw.order,
             arguments=given,
             receiver=self._receiver(what, raw.node, at),
-            target=target,
-            guards=self.places.guards.around(raw.block, raw.order, scope),
-            loops=self.places.loops_around(raw.block, known),
-            contexts=self.places.with_blocks.around(raw.block, scope),
-            given=self._given(what, raw.node, scope),
+            target=target or self._handed_on(raw, scope),
+            guards=around.guards,
+            loops=around.loops,
+            contexts=around.contexts,
+            given=passed,
         )
 
     def _is_on_a_plain_device(self, what: Meaning, node: ast.Call, at: At) -> bool:
@@ -150,10 +159,9 @@ class CallFacts:
             tuple(replace(one, kind=Kind.BARE) for one in around) if all(one.kind in wrapped for one in around) else ()
         )
 
-    def _given(self, what: Meaning, node: ast.Call, scope: Scope) -> tuple[tuple[str, str], ...]:
+    def _given(self, target: Scope, node: ast.Call, scope: Scope) -> tuple[tuple[str, str], ...]:
         """The parameters of a function of the program with what each gets, as written."""
-        target = what.target
-        if target is None or target.is_class:
+        if target.is_class:
             return ()
         first = 1 if target.parent is not None and target.parent.is_class and target.parameters[:1] in _ITSELF else 0
         given = dict(zip(target.parameters[first:], node.args, strict=False))
@@ -163,9 +171,6 @@ class CallFacts:
 
     def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
         """The calls that a call stands for: one for each object of a list, where the ranks put it there."""
-        if call.does and not call.target and isinstance(raw.node.func, ast.Attribute):
-            yield call
-            return
         at = At(scope, raw.order, raw.block)
         found = list(methods_of_each(self.values, raw.node, at)) if call.target or self._is_of_list(raw, at) else []
         functions = [] if call.target or call.does or found else list(functions_of_each(self.values, raw.node, at))
@@ -217,20 +222,18 @@ class CallFacts:
                 return meant.id
         return ""
 
-    def _target(self, what: Meaning, node: ast.Call, at: At) -> str:
-        if what.target is None:
-            return ""
-        if what.target.is_class:
+    def _target(self, target: Scope, node: ast.Call, at: At) -> str:
+        if target.is_class:
             project = self.values.project
-            made = project.method(what.target, "__init__") or project.method(what.target, "__post_init__")
+            made = project.method(target, "__init__") or project.method(target, "__post_init__")
             return made.id if made is not None else ""
-        context = self.values.entered_by(what.target, node, at)
-        return f"{what.target.id}{context.suffix if context is not None else ''}"
+        context = self.values.entered_by(target, node, at)
+        return f"{target.id}{context.suffix if context is not None else ''}"
 
     def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
         func, name = raw.node.func, raw.name
         for keyword in raw.node.keywords:
-            if keyword.arg == "device" or any(keyword.arg in each for each in SHARDS):
+            if keyword.arg in _MATTERING_KEYWORDS:
                 return True
         if isinstance(func, ast.Attribute):
             last = func.attr

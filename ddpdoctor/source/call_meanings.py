@@ -111,7 +111,11 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     name = dotted(node.func)
     if (asked := look_up(node)) is not None and (found := _looked_up(values, asked, at)) is not None:
         return Meaning(found.name, found, _of_class(values, found))
-    if (named := _by_text(values, node.func, at)) and (does := _known(named)):
+    if (
+        not isinstance(node.func, ast.Attribute)
+        and (named := _by_text(values, node.func, at))
+        and (does := _known(named))
+    ):
         return Meaning(canonical(named), None, does)
     if name:
         first = name.partition(".")[0]

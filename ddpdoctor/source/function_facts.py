@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
@@ -51,15 +51,12 @@ class FunctionFacts:
         yield from self._calls.named("load_state_dict", scope)
 
     def _of(self, scope: Scope) -> Function:
-        known = {id(loop.body): loop.order for loop in scope.loops}
         return Function(
             id=f"{scope.id}{self.places.suffix(scope)}",
             place=self.places.place(scope, scope.node),
-            calls=tuple(self._calls.of(scope, known)),
-            loops=tuple(self._loops.of(scope, known)),
-            exits=tuple(
-                self._exit(raw, scope, known) for raw in scope.exits if not is_dead(self.values, raw.block, scope)
-            ),
+            calls=tuple(self._calls.of(scope)),
+            loops=tuple(self._loops.of(scope)),
+            exits=tuple(self._exit(raw, scope) for raw in scope.exits if not is_dead(self.values, raw.block, scope)),
             cuts=tuple(self._cuts(scope)),
             divided=tuple(self._divided(scope)),
             changes=tuple(self._changes.of(scope)),
@@ -138,7 +135,7 @@ class FunctionFacts:
                 if isinstance(definition.value, ast.Call) and shuffles(definition.value):
                     yield self.values.where(definition.value, scope)
 
-    def _exit(self, raw: RawExit, scope: Scope, known: Mapping[int, int]) -> Exit:
+    def _exit(self, raw: RawExit, scope: Scope) -> Exit:
         return Exit(
             place=self.places.place(scope, raw.node),
             form=raw.form,
@@ -147,7 +144,7 @@ class FunctionFacts:
             since=raw.since,
             empty=isinstance(raw.node, ast.Return) and _is_none(raw.node.value),
             guards=self.guards.around(raw.block, raw.order, scope),
-            loops=self.places.loops_around(raw.block, known),
+            loops=self.places.loops_around(raw.block, scope),
         )
 
     def _full(self, scope: Scope, decorator: ast.expr) -> str:

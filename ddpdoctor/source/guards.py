@@ -44,21 +44,14 @@ class Guards:
     _made: dict[tuple[int, int], Guard | None] = field(default_factory=dict)
     _around: dict[tuple[int, int, tuple[int, ...]], tuple[Guard, ...]] = field(default_factory=dict)
     """By block, calling context, and how many branches of each block around it have left before."""
-    _everywhere: dict[tuple[int, int], tuple[Guard, ...]] = field(default_factory=dict)
-    """By block and calling context, where no branch around the block leaves: there all places have the same tests."""
 
     def around(self, block: Block, order: int, scope: Scope) -> tuple[Guard, ...]:
         """The tests that decide whether a place is reached, outermost first."""
-        here = (id(block), id(self.values.context_in(scope)))
-        if (known := self._everywhere.get(here)) is not None:
-            return known
         chain = block.chain()
         passed = tuple([bisect_left(at.ended, order, key=_ORDER) if at.ended else 0 for at in chain])
-        key = (*here, passed)
+        key = (id(block), id(self.values.context_in(scope)), passed)
         if key not in self._around:
             self._around[key] = tuple(self._found_around(chain, passed, scope))
-        if not any(at.ended for at in chain):
-            self._everywhere[here] = self._around[key]
         return self._around[key]
 
     def _found_around(self, chain: tuple[Block, ...], passed: tuple[int, ...], scope: Scope) -> Iterator[Guard]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.evidence.code_values import Value
@@ -12,6 +12,7 @@ from ddpdoctor.source.dotted_names import dotted
 from ddpdoctor.source.guards import value_of
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.origins import At
+from ddpdoctor.source.reaching import LOOPS
 from ddpdoctor.source.scopes import RawLoop, Scope
 from ddpdoctor.source.surroundings import Surroundings
 from ddpdoctor.source.values import Values
@@ -29,13 +30,14 @@ class LoopFacts:
     places: Surroundings
     """Tells where a loop stands."""
 
-    def of(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Loop]:
-        """The loops of a function; `known` has their orders by their bodies."""
+    def of(self, scope: Scope) -> Iterator[Loop]:
+        """The loops of a function."""
         tells = any(getattr(call.node.func, "attr", "") == "set_epoch" for call in scope.calls)
+        bound = _bound_in_loops(scope) if tells else {}
         for raw in scope.loops:
-            yield self._loop(raw, scope, known, binds=_assigned_in(raw, scope) if tells else ())
+            yield self._loop(raw, scope, binds=tuple(bound.get(id(raw.body), ())))
 
-    def _loop(self, raw: RawLoop, scope: Scope, known: Mapping[int, int], binds: tuple[str, ...]) -> Loop:
+    def _loop(self, raw: RawLoop, scope: Scope, binds: tuple[str, ...]) -> Loop:
         node = raw.node
         at = At(scope, raw.order, raw.block)
         place = self.places.place(scope, node)
@@ -56,6 +58,7 @@ class LoopFacts:
             counts, turns = _counts(node.iter, name)
             counts = counts or self._yields_numbers(node.iter, at)
             head = f"for {self.values.text(node.target, scope)} in {over.text}"
+        around = self.places.around(raw.block, raw.order, scope)
         return Loop(
             place=place,
             head=head,
@@ -66,9 +69,9 @@ class LoopFacts:
             turns=turns,
             starts=self._starts(node, at),
             binds=binds,
-            guards=self.places.guards.around(raw.block, raw.order, scope),
-            loops=self.places.loops_around(raw.block, known),
-            contexts=self.places.with_blocks.around(raw.block, scope),
+            guards=around.guards,
+            loops=around.loops,
+            contexts=around.contexts,
         )
 
     def _yields_numbers(self, node: ast.expr, at: At) -> bool:
@@ -96,9 +99,13 @@ class LoopFacts:
         return None
 
 
-def _assigned_in(raw: RawLoop, scope: Scope) -> tuple[str, ...]:
-    """The names and attributes that a loop assigns to."""
-    return tuple(key for key, given in scope.definitions.items() if any(one.block.inside(raw.body) for one in given))
+def _bound_in_loops(scope: Scope) -> dict[int, dict[str, None]]:
+    """By the body of a loop, the names and attributes that are assigned to in it, in the order of the definitions."""
+    found: dict[int, dict[str, None]] = {}
+    for key, given in scope.definitions.items():
+        for at in {around for one in given for around in one.block.chain() if around.form in LOOPS}:
+            found.setdefault(id(at), {})[key] = None
+    return found
 
 
 def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:

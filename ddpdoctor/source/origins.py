@@ -82,11 +82,9 @@ def or_unknown(found: Iterable[Origin], given: Iterable[ast.expr | None]) -> Ite
                 yield Origin(kind=Kind.UNKNOWN, text=dotted(node) or dotted(getattr(node, "func", node)))
 
 
-def with_link(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:
+def with_link(origins: Iterable[Origin], link: Link) -> Origins:
     """The alternatives with one more step in their chains."""
-    for origin in origins:
-        quiet = origin.kind in QUIET or len(origin.why) > MOST_STEPS
-        yield origin if quiet else origin.by(link)
+    return tuple([one if one.kind in QUIET or len(one.why) > MOST_STEPS else one.by(link) for one in origins])
 
 
 def without_context(made: str) -> str:

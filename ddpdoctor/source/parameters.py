@@ -94,11 +94,11 @@ def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
     file, line = values.project.sources[site.caller.file].place(site.call.node.lineno)
     link = Link(text=f"{name} is given {values.text(given, site.caller)}", file=file, line=line)
     if (itself := _itself(values, given, at.scope)) is not None:
-        return tuple(with_link([itself], link))
+        return with_link([itself], link)
     origins = values.of(given, at)
     if site.spawned in _HANDS_OUT:
         origins = tuple(_of_parent(one) for one in origins)
-    return tuple(with_link(origins, link))
+    return with_link(origins, link)
 
 
 _HANDS_OUT = frozenset({"spawn", "start_processes"})

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from ddpdoctor.source.dotted_names import dotted, written_path
 from ddpdoctor.source.scopes import Block, Definition, RawChange, RawCut, Scope
 
+_OF_STACKS = frozenset({"enter_context", "close"})
 _MOST_ENTERED = 20  # of one block: generated code has thousands of `enter_context`, each within the last
 
 
@@ -82,7 +83,11 @@ class Recorder:
 
     def enter_context(self, node: ast.expr | None) -> None:
         """`stack.enter_context(manager)` is a `with` over what follows in the same block, until `stack.close()`."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if (
+            not isinstance(node, ast.Call)
+            or not isinstance(node.func, ast.Attribute)
+            or node.func.attr not in _OF_STACKS
+        ):
             return
         stack = dotted(node.func.value)
         if node.func.attr == "close" and stack in self._stacks.values():

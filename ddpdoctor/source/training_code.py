@@ -54,6 +54,9 @@ _MATTERS = re.compile(
 """What a module must speak of to do something that rules ask about; others are read for their names only."""
 
 
+_OF_ENVIRON = re.compile(r"(?:\w+\.)?environ\['(\w+)'\]")
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What reading Python files gave."""
@@ -360,7 +363,7 @@ def _is_fabric_alone(source: Source) -> bool:
 def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
     for scope in source.scopes:
         for key, definitions in scope.definitions.items():
-            name = re.fullmatch(r"^(?:\w+\.)?environ\['(\w+)'\]", key)
+            name = _OF_ENVIRON.fullmatch(key) if "environ[" in key else None
             if name is None:
                 continue
             for definition in definitions:

@@ -127,14 +127,16 @@ class Values:
         inner = None if outer is None else self.context_in(at.scope)
         single = None if around is None else self.single_in(at.scope)
         key = (id(node), id(at.scope) if at.order == END else at.order, id(inner), id(single))
-        if (found := self.answers.known(key)) is not None:
+        if (found := self.answers.whole.get(key)) is not None:
             return found
-        if type(node) is ast.Name and inner is None and (given := self._given_by_one(node.id, at, single)) is not None:
-            return given
+        if type(node) is ast.Name and inner is None and key not in self.answers.partial:
+            given = self._given_by_one(node.id, at, single)
+            if given is not None:
+                return given
         self._depth += 1
         self.context, self.single = inner, single
         try:
-            return self.answers.seek(key, lambda: joined(evaluate(self, node, at))) or ()
+            return self.answers.ask(key, lambda: joined(evaluate(self, node, at))) or ()
         finally:
             self._depth -= 1
             self.context, self.single = outer, around
@@ -144,7 +146,7 @@ class Values:
         if at.scope.parent is None:  # other functions may assign to a variable of a module
             return None
         only = only_definition(at.scope.definitions.get(name), at.order, at.block)
-        return self.answers.whole(_question((id(only), "given"), None, single)) if only is not None else None
+        return self.answers.whole.get(_question((id(only), "given"), None, single)) if only is not None else None
 
     def context_in(self, scope: Scope) -> CallingContext | None:
         """The context that counts in a function; None in all but that which is looked at now."""
@@ -199,12 +201,12 @@ class Values:
     ) -> Origins:
         """What `find` gives in a context and of an object, sought once; nothing where it is asked for while it is sought."""
         asked = _question(key, context, single)
-        if (found := self.answers.known(asked)) is not None:
+        if (found := self.answers.whole.get(asked)) is not None:
             return found
         outer, around = self.context, self.single
         self.context, self.single = context, single
         try:
-            return self.answers.seek(asked, lambda: joined(find())) or ()
+            return self.answers.ask(asked, lambda: joined(find())) or ()
         finally:
             self.context, self.single = outer, around
 

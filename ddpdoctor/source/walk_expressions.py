@@ -47,7 +47,8 @@ class Expressions:
                     self.at.cut(at, *part)
                 pending.append(at.func)
                 pending += at.args
-                pending += [keyword.value for keyword in at.keywords]
+                for keyword in at.keywords:
+                    pending.append(keyword.value)
             elif (visit := self._VISITS.get(type(at))) is not None:
                 pending += visit(self, at)
             else:

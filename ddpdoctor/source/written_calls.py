@@ -14,34 +14,33 @@ from ddpdoctor.source.written_dicts import items_of, only_value
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
+_PARTIAL = "partial"
 MOST_RETURNS = 3  # of a function that is looked at with the literals of one call
 
 
 def partial_of(values: Values, node: ast.Call, at: At) -> tuple[ast.Call, At] | None:
     """The `functools.partial` that a call's function is, and where it is written."""
-    return _partial(values, node.func, at)
+    return _partial(values, node.func, at) if _PARTIAL in values.index.named else None
 
 
 def _partial(values: Values, function: ast.expr, at: At) -> tuple[ast.Call, At] | None:
     only = only_value(values, function, at) if isinstance(function, ast.Name | ast.Attribute) else None
     if only is None or not isinstance(only[0], ast.Call) or not only[0].args:
         return None
-    return (only[0], only[1]) if dotted(only[0].func).rpartition(".")[2] == "partial" else None
+    return (only[0], only[1]) if dotted(only[0].func).rpartition(".")[2] == _PARTIAL else None
 
 
 def called_for(values: Values, node: ast.Call, at: At) -> tuple[ast.Call, At] | None:
     """A call of the function inside of a partial, in whose place another call stands; None where partials form a ring."""
-    if values.substitutions.is_copied(node):
+    partial = partial_of(values, node, at)
+    if partial is None or values.substitutions.is_copied(node):
         return None
     followed: dict[int, tuple[ast.Call, At]] = {}
-    partial = partial_of(values, node, at)
     while partial is not None:
         if id(partial[0]) in followed or not dotted(partial[0].args[0]):  # `fn = partial(fn, eps=1e-6)`
             return None
         followed[id(partial[0])] = partial
         partial = _partial(values, partial[0].args[0], partial[1])
-    if not followed:
-        return None
     inner, place = [*followed.values()][-1]
     return values.substitutions.call(node, inner.args[0], node), place
 
