@@ -71,7 +71,9 @@ def _begins_as_list(first: Definition) -> bool:
 
 def _had_by_some(values: Values, key: str, definition: Definition, scope: Scope) -> Origins:
     """The test of the rank that decides whether a name holds an object, where it holds None else."""
-    if not any(is_none(other.value) for other in _all_definitions(values, key, scope)):
+    if (asked := (id(scope), key)) not in values.holding_none:
+        values.holding_none[asked] = any(is_none(other.value) for other in _all_definitions(values, key, scope))
+    if not values.holding_none[asked]:
         return ()
     block = definition.block
     test = values.of(block.test, At(scope, block.order, block.parent or block))

@@ -58,9 +58,14 @@ class SharedValues:
                 pending.append(self._opened(unread))
                 continue
             pending.pop()
-            self._known[id(at)] = [
-                (call, each) for call in at.calls for key in self._keys(at, call) for each in _and_listed(at, key)
-            ]
+            found: list[tuple[RawCall, str]] = []
+            listed: dict[str, list[str]] = {}
+            for call in at.calls:
+                for key in self._keys(at, call):
+                    if key not in listed:
+                        listed[key] = _and_listed(at, key)
+                    found += [(call, each) for each in listed[key]]
+            self._known[id(at)] = found
         return self._known[id(scope)]
 
     def _opened(self, scope: Scope) -> tuple[Scope, Iterator[Scope]]:

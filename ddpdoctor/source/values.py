@@ -75,6 +75,8 @@ class Values:
     """Expressions with literals, or elements of a list, in place of names."""
     methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
+    holding_none: dict[tuple[int, str], bool] = field(default_factory=dict)
+    """By function and name, whether one of the assignments to the name gives None."""
     passing: dict[int, frozenset[str]] = field(default_factory=dict)
     """By function, the names in it that its results can depend on."""
     context: CallingContext | None = None

@@ -45,6 +45,26 @@ GENERATED: dict[str, tuple[int, Callable[[int], str]]] = {
             )
         ),
     ),
+    "again.py": (
+        4000,
+        lambda many: (
+            "def main(x):\n" + "".join(f"  x = dist.all_reduce(x)\n  if x > {i}:\n    x = f(x)\n" for i in range(many))
+        ),
+    ),
+    "keys.py": (
+        4000,
+        lambda many: (
+            "seen = {}\n"
+            + "".join(f"seen['{i}'] = rank\nif seen['{i}'] == 0:\n  dist.barrier()\n" for i in range(many))
+        ),
+    ),
+    "loops.py": (
+        3000,
+        lambda many: (
+            "def main(sampler):\n  sampler.set_epoch(0)\n"
+            + "".join(f"  for i{i} in range(3):\n    v{i} = f(i{i})\n" for i in range(many))
+        ),
+    ),
     "names.py": (20000, lambda many: "v0 = rank\n" + "".join(f"v{i + 1} = g(v{i})\n" for i in range(many))),
     "table.py": (40000, lambda many: "D = {" + ", ".join(f"'k{i}': [rank, {i}]" for i in range(many)) + "}\n"),
 }  # how many parts, and the program of so many

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.evidence.code_values import Origin
 from ddpdoctor.evidence.training_code import Call, Function, Guard
+from ddpdoctor.grouping import grouped
 
 _OTHERS = {"first": "others", "others": "first"}
 
@@ -14,10 +17,15 @@ _OTHERS = {"first": "others", "others": "first"}
 def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: Guard) -> bool:
     """Whether another branch, or another test of the rank in this function, leads to the same collective."""
     wanted = _name(graph, call)
-    if any(_may_answer(graph, function, other, wanted) for other in function.calls if _other_branch(other, guard)):
+    if any(
+        _may_answer(graph, function, other, wanted)
+        for other in _leading(graph, function)
+        if _other_branch(other, guard)
+    ):
         return True
-    for other in function.calls:
-        if other is call or _name(graph, other) != wanted:
+    alike = _alike(graph, function, wanted)
+    for other in alike:
+        if other is call:
             continue
         for its in other.guards:
             if its.by_rank is None or its == guard:
@@ -31,17 +39,15 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
             if its.line != guard.line or its.form != guard.form or its.branch != guard.branch:
                 return True
     if any(its.form == "except" for its in call.guards) and any(
-        other.order > call.order and guard not in other.guards and _name(graph, other) == wanted
-        for other in function.calls
+        other.order > call.order and guard not in other.guards for other in alike
     ):
         return True  # the handler may leave behind it, and the others make theirs below
     # `if rank != 0: barrier(); return` and a barrier for the rest of the ranks below
     return any(
         other is not call
-        and _name(graph, other) == wanted
         and other.order > call.order
         and any(each.form == "after" and each.line == guard.line for each in other.guards)
-        for other in function.calls
+        for other in alike
     )
 
 
@@ -77,9 +83,8 @@ def _makes_for(function: Function, name: str, ranks: str) -> bool:
 
 def answered_by_own_value(graph: CallGraph, function: Function, call: Call, guard: Guard, origin: Origin) -> bool:
     """Whether the ranks that a test of their own value sends another way make the same collective there."""
-    wanted = _name(graph, call)
-    for other in function.calls:
-        if other is call or _name(graph, other) != wanted:
+    for other in _alike(graph, function, _name(graph, call)):
+        if other is call:
             continue
         for its in other.guards:
             if its not in call.guards and (its.line == guard.line or origin in its.value.origins):
@@ -96,6 +101,19 @@ def _other_branch(call: Call, guard: Guard) -> bool:
         and its.by_rank is not None
         for its in call.guards
     )
+
+
+def _leading(graph: CallGraph, function: Function) -> Sequence[Call]:
+    """The calls of a function that lead, or may lead, to others of the program."""
+    return graph.once(
+        ("leading", function.id), lambda: [call for call in function.calls if call.target or not call.does]
+    )
+
+
+def _alike(graph: CallGraph, function: Function, wanted: str) -> Sequence[Call]:
+    """The calls of a function that make the same collective, or are for the same."""
+    named = graph.once(("named", function.id), lambda: grouped((_name(graph, call), call) for call in function.calls))
+    return named.get(wanted, ())
 
 
 def _may_answer(graph: CallGraph, function: Function, call: Call, wanted: str) -> bool:
