@@ -93,15 +93,15 @@ def _after_wrapper(function: Function) -> Iterator[Finding]:
         return
     frozen = any(change.key.endswith(".requires_grad") and change.value.constant != "True" and change.order > wraps[0].order
                  for change in function.changes)  # fmt: skip
+    wrap = wraps[-1]
     for change in function.changes:
-        before = [wrap for wrap in wraps if wrap.order < change.order]
-        if not before or _remade(function, change.order):
+        if change.order < wrap.order:
             continue
         if change.key.endswith(".requires_grad"):
             if change.value.constant == "True" and not frozen:
-                yield _finding(change, before[-1], f"`{change.key} = True` unfreezes parameters", "leaves out")
-        elif change.value.may(Kind.MODEL) and _is_part(change, before[-1]):
-            yield _finding(change, before[-1], _what(change), "does not reduce")
+                yield _finding(change, wrap, f"`{change.key} = True` unfreezes parameters", "leaves out")
+        elif change.value.may(Kind.MODEL) and _is_part(change, wrap):
+            yield _finding(change, wrap, _what(change), "does not reduce")
             break
 
 
@@ -143,7 +143,7 @@ def _in_a_called_function(graph: CallGraph, function: Function) -> Iterator[Find
 
 def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call]) -> Finding | None:
     """What a called function changes in the model of a wrapper behind all wrappers; where there are several its name tells it."""
-    alone, last = len(wraps) == 1, max(each.order for each in wraps)
+    alone, last = len(wraps) == 1, wraps[-1].order
     module = wrap.argument("module", 0)
     model = module.text if module is not None else ""
     frozen = {
@@ -327,13 +327,6 @@ def _is_part(change: Change, wrap: Call) -> bool:
 def _is_of_class(graph: CallGraph, function: Function, change: Change, wrap: Call) -> bool:
     """Whether a method of the wrapped model's class, or of the class of one of its parts, changes its own object."""
     return change.owner.text == "self" and function.id.rpartition(".")[0] in parts_of(graph, wrap).classes
-
-
-def _remade(function: Function, order: int) -> bool:
-    return any(
-        call.does in {"wrap-ddp", "optimizer"} and call.order > order and call.does == "wrap-ddp"
-        for call in function.calls
-    )
 
 
 def _finding(change: Change, wrap: Call, what: str, how: str) -> Finding:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -23,7 +25,7 @@ _STRIPS = ("consume_prefix_in_state_dict_if_present", "removeprefix", "replace",
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such save in a program that loads a file into the bare model strictly."""
     for function, save in graph.calls("save"):
-        state = next((call for call in graph.calls_of(function, "state-dict") if _of_wrapper(call, save)), None)
+        state = next((call for call in _around(graph, function, save) if _of_wrapper(call, save)), None)
         load = _inside(graph, function) or _elsewhere(graph, function) if state is not None else None
         if state is not None and load is not None:
             yield code_finding(
@@ -40,8 +42,18 @@ def _line(load: Call, state: Call) -> str:
     return f"line {load.place.line}" if same else f"{load.place.file}:{load.place.line}"
 
 
+def _around(graph: CallGraph, function: Function, save: Call) -> list[Call]:
+    """The state_dicts that a function takes in the lines around a save, as they are written."""
+    by_line = graph.once(
+        ("state_dicts by line", function.id),
+        lambda: grouped((call.place.line, call) for call in graph.calls_of(function, "state-dict")),
+    )
+    around = (call for line in range(save.place.line - 12, save.place.line + 4) for call in by_line.get(line, ()))
+    return sorted(around, key=attrgetter("order"))
+
+
 def _of_wrapper(call: Call, save: Call) -> bool:
-    if call.receiver is None or not -12 <= call.place.line - save.place.line <= 3:
+    if call.receiver is None:
         return False
     origin = call.receiver.only(Kind.WRAPPED)
     return save.name == "torch.save" and call.order < save.order and origin is not None and origin.note != "fsdp"

@@ -66,6 +66,13 @@ GENERATED: dict[str, tuple[int, Callable[[int], str]]] = {
         ),
     ),
     "names.py": (20000, lambda many: "v0 = rank\n" + "".join(f"v{i + 1} = g(v{i})\n" for i in range(many))),
+    "saves.py": (
+        5000,
+        lambda many: (
+            "def main(model):\n"
+            + "".join(f"  torch.save(model.state_dict(), '{i}')\n  torch.load('{i}')\n" for i in range(many))
+        ),
+    ),
     "table.py": (40000, lambda many: "D = {" + ", ".join(f"'k{i}': [rank, {i}]" for i in range(many)) + "}\n"),
 }  # how many parts, and the program of so many
 

@@ -292,7 +292,7 @@ class CallGraph:
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         asked = any(guard.by_rank or may_ask_for_rank(guard) for guard in call.guards)
-        alone = before_the_ranks(self.callers, function, call.order)
+        alone = before_the_ranks(self, function, call.order)
         return not asked and not alone and self.on_all_ranks(function) is True
 
     def all_enter(self, context: Context) -> bool:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Call, Function
 
-_STARTERS = frozenset({"spawn", "process"})
+if TYPE_CHECKING:
+    from ddpdoctor.analysis.training_code.call_graph import CallGraph
+
 MOST_CALLS = 3  # functions between the start of the ranks and the line
 
 
-def before_the_ranks(
-    callers: Mapping[str, Sequence[tuple[Function, Call]]], function: Function, order: int, calls: int = MOST_CALLS
-) -> bool:
+def before_the_ranks(graph: CallGraph, function: Function, order: int, calls: int = MOST_CALLS) -> bool:
     """Whether the ranks are started behind a line: in its function, or in all that call this one."""
-    if any(call.order > order and _starts_ranks(call) for call in function.calls if call.does in _STARTERS):
+    if any(call.order > order and _starts_ranks(call) for call in graph.calls_of(function, "spawn", "process")):
         return True
-    sites = [(caller, site) for caller, site in callers.get(function.id, ()) if caller.id != function.id]
+    sites = [(caller, site) for caller, site in graph.callers.get(function.id, ()) if caller.id != function.id]
     return (
-        bool(sites)
-        and calls > 0
-        and all(before_the_ranks(callers, each, site.order, calls - 1) for each, site in sites)
+        bool(sites) and calls > 0 and all(before_the_ranks(graph, each, site.order, calls - 1) for each, site in sites)
     )
 
 
