@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.conditions_above import condition_over, rank
 from ddpdoctor.analysis.collectives.rank_tests import (
     Sides,
     exempted_rank,
+    is_rank_test,
     is_the_same_everywhere,
     lets_pass_named_ranks,
     parts,
@@ -175,19 +176,23 @@ def _by_first_difference(pair: _Pair, depth: int) -> Comparison:
     """The relation of two lines of one function, which are the first frames that differ."""
     one, other, code = pair.one, pair.other, pair.code
     here, there = one[depth], other[depth]
-    inside, other_inside = (stack[depth:] != end for stack, end in zip((one, other), pair.ends, strict=True))
+    deeper, other_deeper = (stack[depth:] != end for stack, end in zip((one, other), pair.ends, strict=True))
     known = _both(here, there, code)
     if known is None:
-        return _by_lines(here, there, inside=inside, other_inside=other_inside)
-    found = _by_source(*known, here, inside=inside, other_inside=other_inside)
+        return _by_lines(here, there, inside=deeper, other_inside=other_deeper)
+    found = _by_source(*known, here, inside=deeper, other_inside=other_deeper)
     if found.relation is not Relation.BRANCHES:
         tested = _by_rank_tests(one[depth:], other[depth:], code)
         found = tested or _by_continue(*known, here, there, pair.sides) or found
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
+    inside = one[depth + 1 :], other[depth + 1 :]
+    returned = _by_a_return(*inside, code, pair.sides) if found.relation in _ORDER_ONLY else None
+    if returned is not None:
+        return returned
     if found.relation in _ORDER_ONLY and not _continues_between(*known):
-        found = _by_conditions_inside(one[depth + 1 :], other[depth + 1 :], code, pair.further) or found
+        found = _by_conditions_inside(*inside, code, pair.further) or found
     return _with_telling_condition(found, one[depth:], other[depth:], code)
 
 
@@ -196,6 +201,31 @@ def _continues_between(one: CodePlace, other: CodePlace) -> bool:
     first, last = sorted((one.line, other.line))
     jumps = [jump for loop in one.loops if loop in other.loops for jump in loop.jumps]
     return any(jump.word == "continue" and first < jump.line < last for jump in jumps)
+
+
+def _by_a_return(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None
+) -> Comparison | None:
+    """The loop of a function that leads to one of the calls alone, where a `return` under a test of the rank leads out of it."""
+    mine, theirs = _left_by_a_return(one, code, sides), _left_by_a_return(other, code, _turned(sides))
+    if theirs is not None and mine is None:
+        return Comparison(Relation.PAST, loop=theirs[0], frame=theirs[1])
+    if mine is not None and theirs is None:
+        return Comparison(Relation.WITHIN, loop=mine[0], frame=mine[1])
+    return None
+
+
+def _left_by_a_return(
+    frames: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None
+) -> tuple[Loop, Frame] | None:
+    """The outermost loop around one of these lines that the others may have left so; `sides` are the ranks in it first."""
+    places = ((frame, place_of(code, frame)) for frame in frames if is_users(frame.file))
+    loops = ((loop, frame) for frame, place in places if place is not None for loop in place.loops)
+    return next((found for found in loops if any(_returns_by_rank(jump, sides) for jump in found[0].jumps)), None)
+
+
+def _returns_by_rank(jump: Jump, sides: Sides | None) -> bool:
+    return jump.word == "return" and is_rank_test(jump.test, by_rank=jump.by_rank) and parts(jump, sides)
 
 
 def _by_conditions_inside(

@@ -71,6 +71,42 @@ def test_a_continue_that_others_take_tells_nothing(test: str) -> None:
     assert not diagnose(passed_over(test, "FB")).findings
 
 
+@pytest.mark.parametrize(
+    ("test", "behind", "known"),
+    [
+        ("rank == 1 and i > 20", 1, True),
+        ("rank == 0 and i > 20", 0, True),
+        ("rank == 0 and i > 20", 1, False),  # rank 1 does not take it
+        ("i > 20", 1, False),
+    ],
+)
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_return_under_a_test_of_the_rank_leads_out_of_a_loop_in_a_function(
+    test: str, behind: int, known: bool, size: int
+) -> None:
+    """The ranks stand in two calls of one function in a loop over epochs."""
+    returns = Jump(line=66, word="return", test=test, by_rank="rank" in test)
+    epochs = Loop(line=70, head="for epoch in range(9)")
+    places = (
+        CodePlace(file=SCRIPT, line=73, function="fit", loops=(epochs,)),
+        CodePlace(file=SCRIPT, line=74, function="fit", loops=(epochs,)),
+        CodePlace(
+            file=SCRIPT,
+            line=61,
+            function="train_step",
+            loops=(Loop(line=58, head="for x in data", jumps=(returns,)),),
+            exits=(returns,),
+        ),
+    )
+    fit = Frame(file=SCRIPT, line=73, function="fit")
+    gathers = stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "all_gather"), user=(55, "evaluate"))
+    evaluates = rank((*gathers[:-1], replace(fit, line=74), gathers[-1]))
+    trains = rank((*IN_BACKWARD[:-1], fit, IN_BACKWARD[-1]))
+    each = [evaluates if number == behind else trains for number in range(size)]
+    found = diagnose(hang(*each, facts=(SourceCode(places=places),))).findings
+    assert [(one.code, one.ranks, one.where[0].line) for one in found] == ([("DDP306", (behind,), 66)] if known else [])
+
+
 @pytest.mark.parametrize(("epochs", "code", "blamed"), [((50,), "DDP305", (0, 1)), ((), "DDP306", (0,))])
 def test_of_two_ranks_none_has_left_its_loop_where_an_outer_loop_leads_back_to_it(
     epochs: tuple[int, ...], code: str, blamed: tuple[int, ...]
