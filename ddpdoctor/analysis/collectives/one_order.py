@@ -1,6 +1,6 @@
 """Process groups with the same members as one sequence of calls: every rank makes the calls of all of them in one order.
 
-Ranks that wait for each other in two such groups made the same calls before. If the source shows why they came apart, by a loop
+Ranks that wait for each other in two such groups made the same calls before. If the source shows why they diverged, by a loop
 that one side has left or a condition that one side did not pass, then the calls differ, and not the order of the groups.
 """
 
@@ -25,7 +25,7 @@ _TELLING = {Relation.PAST, Relation.WITHIN, Relation.CONDITIONAL, Relation.UNCON
 def in_one_order(
     per_group: Sequence[GroupSequences], records: Mapping[int, FlightRecord], code: SourceCode | None
 ) -> tuple[GroupSequences, ...]:
-    """The groups, those with the same members as one where their ranks came apart between two calls of different groups."""
+    """The groups, those with the same members as one where their ranks diverged between two calls of different groups."""
     alike = grouped((one.members, one) for one in per_group).values()
     return tuple(one for groups in alike for one in (_as_one(groups, records, code) or groups))
 
@@ -100,7 +100,7 @@ def _are_complete(groups: Sequence[GroupSequences]) -> bool:
 
 
 def _is_explained(apart: Mapping[int, _Made], records: Mapping[int, FlightRecord], code: SourceCode) -> bool:
-    """Whether the source shows how the ranks of two calls came apart."""
+    """Whether the source shows how the ranks of two calls diverged."""
     sides = vote({rank: call.what for rank, call in apart.items()}).sides
     if len(sides) != 2:
         return False
