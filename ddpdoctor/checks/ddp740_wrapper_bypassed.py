@@ -110,10 +110,11 @@ def _stepped(graph: CallGraph, function: Function, backward: Call) -> AbstractSe
 
 def _updated_by(graph: CallGraph, step: Call) -> AbstractSet[str]:
     """What made the models whose parameters a step updates, also through a scaler; empty where that is not known."""
-    optimizer = step.argument("optimizer", 0) or step.receiver
+    given = step.argument("optimizer", 0)  # of a scaler; an optimizer is given a closure
+    optimizer = given if given is not None and given.made else step.receiver
     made = [graph.made[each][1] for each in optimizer.made if each in graph.made] if optimizer is not None else []
-    given = made[0].argument("params", 0) if len(made) == 1 and made[0].does == "optimizer" else None
-    return given.made if given is not None else frozenset()
+    updated = made[0].argument("params", 0) if len(made) == 1 and made[0].does == "optimizer" else None
+    return updated.made if updated is not None else frozenset()
 
 
 def _by_wrapper(

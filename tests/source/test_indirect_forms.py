@@ -292,10 +292,11 @@ scaler = torch.amp.GradScaler()
 for batch in torch.zeros(10, 4, 3).cuda():
     loss = judge(made.module(batch)).mean()
     scaler.scale(loss).backward()
-    scaler.step(optimizer)
+    {step}
     scaler.update()
 dist.destroy_process_group()
 """
+_SCALED = "scaler.step(optimizer)"
 _HANDLER = """import ignite.distributed as idist
 import torch
 from ignite.engine import Engine, Events
@@ -341,7 +342,12 @@ if __name__ == "__main__":
     ("code", "sick", "healthy"),
     [
         ("DDP743", _HOOKED.format(hook="on_train_start"), _HOOKED.format(hook="setup")),
-        ("DDP740", _PLAYERS.format(stepped="made"), _PLAYERS.format(stepped="judge")),
+        ("DDP740", _PLAYERS.format(stepped="made", step=_SCALED), _PLAYERS.format(stepped="judge", step=_SCALED)),
+        (
+            "DDP740",
+            _PLAYERS.format(stepped="made", step="optimizer.step(lambda: loss)"),
+            _PLAYERS.format(stepped="judge", step="optimizer.step(lambda: loss)"),
+        ),
         (
             "DDP755",
             _HANDLER.format(shows="print(engine.state.iteration)"),
@@ -349,7 +355,13 @@ if __name__ == "__main__":
         ),
         ("DDP719", _BY_NODE.format(parts="gpus"), _BY_NODE.format(parts="10")),
     ],
-    ids=["load in a hook of Lightning", "step of a scaler", "handler of Ignite", "remainder on several nodes"],
+    ids=[
+        "load in a hook of Lightning",
+        "step of a scaler",
+        "closure",
+        "handler of Ignite",
+        "remainder on several nodes",
+    ],
 )
 def test_a_program_and_its_healthy_twin(code: str, sick: str, healthy: str) -> None:
     assert code in {each.code for each in diagnose(source(train=sick)).findings}
