@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
-from ddpdoctor.analysis.collectives.two_sides import StackDesync
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, first_side, signatures_of
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs

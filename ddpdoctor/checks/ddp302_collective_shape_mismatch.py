@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.collectives.aborted_past_a_loop import in_its_call
-from ddpdoctor.analysis.collectives.call_order import reordered
-from ddpdoctor.analysis.collectives.desync import Desyncs
-from ddpdoctor.analysis.collectives.deviating_side import decide
-from ddpdoctor.analysis.collectives.iteration_skew import Iterations
-from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
+from ddpdoctor.analysis.collectives.groups.desync import Desyncs
+from ddpdoctor.analysis.collectives.loops.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
-from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Timeline
+from ddpdoctor.analysis.collectives.programs.call_order import reordered
+from ddpdoctor.analysis.collectives.programs.deviating_side import decide
+from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, shape
+from ddpdoctor.analysis.collectives.recorders.multithreaded import groups_in_turns
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Mismatch, Timeline
+from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import in_its_call
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ddpdoctor.analysis.collectives.desync import Desyncs
-from ddpdoctor.analysis.collectives.deviating_side import decide
-from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.groups.desync import Desyncs
+from ddpdoctor.analysis.collectives.programs.deviating_side import decide
+from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, dtypes
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses

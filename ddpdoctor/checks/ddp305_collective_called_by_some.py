@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives import error_desync
-from ddpdoctor.analysis.collectives.callsites import Relation
-from ddpdoctor.analysis.collectives.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
-from ddpdoctor.analysis.collectives.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
-from ddpdoctor.analysis.collectives.guarded_calls import GuardedCall, GuardedCalls
-from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew, UnevenAccumulation
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
-from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
-from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.collectives.two_sides import StackDesync
-from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations, unequal_iterations
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
+from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCall, GuardedCalls
+from ddpdoctor.analysis.collectives.loops.iteration_skew import (
+    ForkedForward,
+    Iterations,
+    IterationSkew,
+    UnevenAccumulation,
+)
+from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations, unequal_iterations
+from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
+from ddpdoctor.analysis.collectives.places.callsites import Relation
+from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
+from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
+from ddpdoctor.analysis.collectives.stacks import error_desync
+from ddpdoctor.analysis.collectives.stacks.error_desync import ErrorDesync
+from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
+from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
-from ddpdoctor.analysis.collectives.conditions_above import condition_over
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
-from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_requests
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, loops_left, skips
+from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
-from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
-from ddpdoctor.analysis.collectives.two_sides import StackDesync
+from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
+from ddpdoctor.analysis.collectives.places.framework_requests import exits_of, rank_requests
+from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
+from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
+from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.failure import unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import Failures

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
-from ddpdoctor.analysis.collectives.guarded_calls import GuardedCalls
+from ddpdoctor.analysis.collectives.groups.group_deadlock import Deadlocks
+from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import ThreadErrors

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.desync import Desyncs
-from ddpdoctor.analysis.collectives.guarded_calls import GuardedCalls
-from ddpdoctor.analysis.collectives.other_partners import OPPOSITE, OtherPartner
-from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched, left_out
-from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.groups.desync import Desyncs
+from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCalls
+from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner
+from ddpdoctor.analysis.collectives.transfers.p2p_matching import Handshakes, Unmatched, left_out
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.hangs.young_waits import seconds_so_far

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
-from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.collectives.two_sides import StackDesync
+from ddpdoctor.analysis.collectives.groups.desync import Cause
+from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
+from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
+from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup

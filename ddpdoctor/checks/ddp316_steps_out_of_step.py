@@ -6,18 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
-from ddpdoctor.analysis.collectives.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desyncs, continues, loops_left, skips, turns_cut_short
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
-from ddpdoctor.analysis.collectives.framework_requests import rank_requests
-from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
-from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
-from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN
-from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
-from ddpdoctor.analysis.collectives.two_sides import StackDesync
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs, continues, loops_left, skips, turns_cut_short
+from ddpdoctor.analysis.collectives.loops.iteration_skew import (
+    Iterations,
+    IterationSkew,
+    OtherForward,
+    UnevenAccumulation,
+)
+from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
+from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
+from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
+from ddpdoctor.analysis.collectives.places.framework_requests import rank_requests
+from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
+from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode

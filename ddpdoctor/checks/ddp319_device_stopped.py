@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.hangs.operations import ROOTED
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.framework_requests import exits_with_an_error, line_of
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
+from ddpdoctor.analysis.collectives.places.framework_requests import exits_with_an_error, line_of
 from ddpdoctor.analysis.crashes.failure import Failure, error_text, unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failures
 from ddpdoctor.evidence.frames import users_frame

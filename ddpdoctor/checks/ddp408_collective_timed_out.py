@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.rank_activity import Activities

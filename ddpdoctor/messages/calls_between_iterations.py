@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.collectives.conditions_above import condition_over, rank_test
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.places.conditions_above import condition_over, rank_test
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode

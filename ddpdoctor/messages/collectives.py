@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
-from ddpdoctor.analysis.collectives.matching import shape
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch
+from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
+from ddpdoctor.analysis.collectives.recorders.matching import shape
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Mismatch
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where, group_ranks, verb

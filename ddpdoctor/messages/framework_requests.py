@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.framework_requests import RankRequest
+from ddpdoctor.analysis.collectives.places.framework_requests import RankRequest
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.model import Where
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
+from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.messages import ways_out
 from ddpdoctor.model import Where, group_ranks, verb
 

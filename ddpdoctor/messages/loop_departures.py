@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of, past_a_turn

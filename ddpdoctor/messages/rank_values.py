@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.timeline import IssuedCall
+from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import SourceCode, place_of
 from ddpdoctor.model import Where

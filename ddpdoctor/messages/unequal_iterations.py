@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.unequal_iterations import UnequalIterations
+from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.messages import ways_out
 from ddpdoctor.model import Where, group_ranks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ddpdoctor.analysis.collectives.callsites import Relation
-from ddpdoctor.analysis.collectives.desync import Cause, Desync
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync
+from ddpdoctor.analysis.collectives.places.callsites import Relation
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import names, names_with_shapes

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.collectives.desync import Desync, loops_left
-from ddpdoctor.analysis.collectives.rank_tests import is_rank_test, lets_pass_only, ranks_under, selects_ranks
+from ddpdoctor.analysis.collectives.groups.desync import Desync, loops_left
+from ddpdoctor.analysis.collectives.places.rank_tests import is_rank_test, lets_pass_only, ranks_under, selects_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from ddpdoctor.analysis.collectives.call_sequences import CallSequence
-from ddpdoctor.analysis.collectives.clock_offsets import ClockOffsets
-from ddpdoctor.analysis.collectives.matching import needs_all, operation
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.analysis.collectives.recorders.call_sequences import CallSequence
+from ddpdoctor.analysis.collectives.recorders.clock_offsets import ClockOffsets
+from ddpdoctor.analysis.collectives.recorders.matching import needs_all, operation
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Timeline
 from ddpdoctor.derivation import deriver
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.frames import Frame, is_users

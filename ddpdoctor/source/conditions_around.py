@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ddpdoctor.analysis.collectives.rank_tests import selects_ranks, tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.rank_tests import selects_ranks, tells_ranks_apart
 from ddpdoctor.evidence.source import Condition
 from ddpdoctor.source.calls_on_the_way import communicates_with_nobody
 from ddpdoctor.source.code_text import short

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
 from ddpdoctor.evidence.source import Jump
 from ddpdoctor.source.code_text import MAX_TEST
 from ddpdoctor.source.conditions_around import ConditionsAround

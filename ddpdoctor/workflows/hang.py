@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import psutil
 
-from ddpdoctor.analysis.collectives.desync import Cause
-from ddpdoctor.analysis.collectives.stack_desync import innermost_counter
-from ddpdoctor.analysis.collectives.two_sides import StackDesync
+from ddpdoctor.analysis.collectives.groups.desync import Cause
+from ddpdoctor.analysis.collectives.stacks.stack_desync import innermost_counter
+from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import NEVER_HEALTHY, Activity

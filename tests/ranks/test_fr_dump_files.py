@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ddpdoctor.analysis.collectives.timeline import derive
+from ddpdoctor.analysis.collectives.recorders.timeline import derive
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.recorder import FlightRecord, State

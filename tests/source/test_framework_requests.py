@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.framework_requests import rank_requests, ranks_under
+from ddpdoctor.analysis.collectives.places.framework_requests import rank_requests, ranks_under
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import framework_requests

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.rank_tests import ranks_under
+from ddpdoctor.analysis.collectives.places.rank_tests import ranks_under
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Jump, RankValue
 from ddpdoctor.messages.conditions import condition_text

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.aborted_past_a_loop import AbortedPastALoop
-from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
-from ddpdoctor.analysis.collectives.iteration_skew import (
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs
+from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     ForkedForward,
     Iterations,
     IterationSkew,
     OtherForward,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
-from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
+from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
+from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.collectives.mispaired_objects import met_behind_its_loop
-from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps, ended_without_it
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
+from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.source import SourceCode
 

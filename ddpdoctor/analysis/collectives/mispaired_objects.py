@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.desync import is_in
-from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.groups.desync import is_in
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.crashes.failure import Failure, error_text
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame, program_frames

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.desync import Desync
+from ddpdoctor.analysis.collectives.groups.desync import Desync
 from ddpdoctor.analysis.crashes.failure import error_text
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
+from ddpdoctor.analysis.collectives.recorders.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
 from ddpdoctor.analysis.crashes.debug_detail_errors import recorders_name
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank

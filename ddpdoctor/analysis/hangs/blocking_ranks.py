@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.outstanding import outstanding_of
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.collectives.call_sequences import CallSequence
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.analysis.collectives.recorders.call_sequences import CallSequence
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Timeline
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
 WITH_ONE_COUNT = ("2.0", "2.1")  # versions in which one number counts all calls of a group

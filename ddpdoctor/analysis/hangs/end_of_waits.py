@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.first_deviation import FirstDeviations
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviations
+from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.hangs.completed_calls import completed_by
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.deviating_ranks import MOST_COMPARED, DeviatingRanks, is_mismatch

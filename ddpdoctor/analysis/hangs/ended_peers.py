@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.conditions_above import callers, shared_rank_test
-from ddpdoctor.analysis.collectives.rank_tests import selects_ranks
+from ddpdoctor.analysis.collectives.places.conditions_above import callers, shared_rank_test
+from ddpdoctor.analysis.collectives.places.rank_tests import selects_ranks
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, POINT_TO_POINT, Activity
 from ddpdoctor.evidence import PerRank

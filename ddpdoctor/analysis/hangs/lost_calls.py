@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import compress, count, islice
 
-from ddpdoctor.analysis.collectives.closed_batches import only_active
+from ddpdoctor.analysis.collectives.recorders.closed_batches import only_active
 from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup, State
 
 

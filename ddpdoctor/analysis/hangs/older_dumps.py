@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.closed_batches import label_of, only_active
-from ddpdoctor.analysis.collectives.matching import needs_all
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
+from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.recorders.closed_batches import label_of, only_active
+from ddpdoctor.analysis.collectives.recorders.matching import needs_all
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Timeline, age
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.evidence.recorder import FlightRecord, State
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall
+from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall
 
 ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop", "_reduce_oop"})
 """Operations that one rank may complete before the others take part."""

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress, count
 
-from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED, program_stack
-from ddpdoctor.analysis.collectives.closed_batches import label_of
-from ddpdoctor.analysis.collectives.matching import operation
-from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline, age
+from ddpdoctor.analysis.collectives.recorders.call_sequences import END_OF_COALESCED, program_stack
+from ddpdoctor.analysis.collectives.recorders.closed_batches import label_of
+from ddpdoctor.analysis.collectives.recorders.matching import operation
+from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline, age
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.evidence.recorder import FlightRecord, State
 

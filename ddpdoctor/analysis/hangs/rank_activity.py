@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.hangs.movement import advanced, counts_up, movement, receives, stays
 from ddpdoctor.analysis.hangs.stack_patterns import (
     BACKWARD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.operations import ROOTED
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.outstanding_transfers import EndedByPartner

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ddpdoctor.analysis.collectives.call_sequences import MOVING_SECONDS
-from ddpdoctor.analysis.collectives.first_deviation import FirstDeviation
-from ddpdoctor.analysis.collectives.timeline import IssuedCall
+from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviation
+from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
+from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind
 from ddpdoctor.model import group_ranks, verb

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ddpdoctor.analysis.collectives.timeline import NAMES_OF_DEFAULT_GROUP
+from ddpdoctor.analysis.collectives.recorders.timeline import NAMES_OF_DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Pace, ProcessorTime

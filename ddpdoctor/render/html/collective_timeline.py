@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.desync import Desync, Desyncs
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.groups.desync import Desync, Desyncs
+from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.derivation import Deriver
 from ddpdoctor.grouping import grouped
 from ddpdoctor.model import group_ranks, verb

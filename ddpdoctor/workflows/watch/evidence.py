@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ddpdoctor.agent import given_up
-from ddpdoctor.analysis.collectives.agents_transfers import RECEIVES, SENDS
+from ddpdoctor.analysis.collectives.recorders.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.crashes.end_request import ended_as_requested
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts

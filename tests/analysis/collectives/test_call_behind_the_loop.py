@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.loop_departures import How, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDepartures
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls

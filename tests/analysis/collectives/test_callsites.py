@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.source.context import source_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.callsites import Relation, compare, seen_from_minority
-from ddpdoctor.analysis.collectives.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.callsites import Relation, compare, seen_from_minority
+from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition
 from ddpdoctor.messages.collectives import condition_note

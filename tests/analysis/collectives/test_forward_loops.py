@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.collectives.forward_loops import loop_of, loop_with_an_exit
+from ddpdoctor.analysis.collectives.places.forward_loops import loop_of, loop_with_an_exit
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import Forward
 from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward

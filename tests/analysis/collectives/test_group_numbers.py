@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.group_numbers import with_statuses
+from ddpdoctor.analysis.collectives.recorders.group_numbers import with_statuses
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.recorder import FlightRecord, GroupStatus, ProcessGroup
 from tests.flight_records import STEP, record

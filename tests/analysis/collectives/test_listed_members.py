@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.group_members import with_listed_members
+from ddpdoctor.analysis.collectives.recorders.group_members import with_listed_members
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import JobSize

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.other_partners import TransferPartners
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.transfers.other_partners import TransferPartners
 from ddpdoctor.derivation import derived
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.recorder import FlightRecord

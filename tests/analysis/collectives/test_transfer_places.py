@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.transfer_places import ENOUGH_CALLS
+from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.transfers.transfer_places import ENOUGH_CALLS
 from ddpdoctor.derivation import derived
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence

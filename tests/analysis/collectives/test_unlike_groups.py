@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.collectives.unlike_groups import rank_in_another_group
+from ddpdoctor.analysis.collectives.programs.unlike_groups import rank_in_another_group
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.derivation import derived
 from tests.flight_records import STEP, Did, flights, waits
 

@@ -1,0 +1,1 @@
+"""Sends and receives: who waits for which partner, and which of the two is wrong."""
