@@ -108,15 +108,11 @@ def check(
         case ForkedForward() as forked:
             yield _by_forwards(forked)
             return
-    if desyncs is None or (stack_desync is not None and not desyncs.found):
-        if desyncs is not None:
-            yield from _by_stacks(stack_desync, ())
-        elif ended_peers is not None and ended_peers.test is not None:
-            yield _by_ends(ended_peers, *ended_peers.test)
-        elif stack_desync is None and at_the_end is not None:
-            yield from _by_stacks(at_the_end.found, (error_desync.HOW_IT_IS_KNOWN,))
-        else:
-            yield from _by_stacks(stack_desync, (HOW_IT_IS_KNOWN,))
+    if desyncs is None:
+        yield from _without_recorders(stack_desync, ended_peers, at_the_end)
+        return
+    if stack_desync is not None and not desyncs.found:
+        yield from _by_stacks(stack_desync, ())
         return
     met = {desync.culprits for desync in (*desyncs.of(Cause.MISMATCH), *desyncs.shapes)}  # DDP301, DDP302
     reported = any(desync.more_turns for desync in desyncs.found) or (
@@ -131,16 +127,23 @@ def check(
             return  # the numbers of their collectives are others since then: DDP316
         reported = True
         yield _by_desync(desync, skew, calls, timeline, code)
-    if guarded is not None and guarded.found and not reported:
-        yield from map(_by_group, guarded.found)
+    if reported:
         return
-    if (
-        not reported
-        and graph is not None
-        and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA)
-        and not graph.only_point_to_point
-    ):
+    if guarded is not None and guarded.found:
+        yield from map(_by_group, guarded.found)
+    elif graph is not None and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.only_point_to_point:
         yield _by_programs(graph)
+
+
+def _without_recorders(
+    stack_desync: StackDesync | None, ended_peers: EndedPeers | None, at_the_end: ErrorDesync | None
+) -> Iterator[Finding]:
+    if ended_peers is not None and ended_peers.test is not None:
+        yield _by_ends(ended_peers, *ended_peers.test)
+    elif stack_desync is None and at_the_end is not None:
+        yield from _by_stacks(at_the_end.found, (error_desync.HOW_IT_IS_KNOWN,))
+    else:
+        yield from _by_stacks(stack_desync, (HOW_IT_IS_KNOWN,))
 
 
 def _by_desync(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, loops_left, skips
@@ -19,7 +20,7 @@ from ddpdoctor.analysis.crashes.failure import unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
+from ddpdoctor.evidence.ranks import CollectiveCalls, Handled, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values, ways_out
@@ -99,16 +100,33 @@ def check(
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
-    yield from _by_their_peers(left, stack_desync, last, steps, exits, calls, code)
+    seen = _Seen(steps=_made(steps), exits=exits, calls=calls, code=code)
+    for together in _by_end(left):
+        yield _by_desync(together, last, seen)
+    if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
+        yield _by_their_places(stack_desync)
     reported = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not reported:
-        yield from _by_exits(failures, _made(steps), exits, calls, code, last)
+        yield from _by_exits(failures, last, seen)
         if desyncs is None and ended_peers is not None:
             yield from _by_stacks(ended_peers, code)
 
 
-def _made(steps: PerRank[StepCount] | None) -> dict[int, int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What is known of the ranks beside the calls that differ."""
+
+    steps: Mapping[int, int]
     """The optimizer steps of each rank, where they are known."""
+    exits: PerRank[RankExit] | None
+    """How ranks ended."""
+    calls: PerRank[CollectiveCalls] | None
+    """What ranks called, by their agents."""
+    code: SourceCode | None
+    """The source of the lines on their stacks."""
+
+
+def _made(steps: PerRank[StepCount] | None) -> dict[int, int]:
     return {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
 
 
@@ -119,91 +137,110 @@ def _by_abort(aborted: AbortedPastALoop) -> Finding:
     )
 
 
-def _by_their_peers(
-    left: Sequence[Desync],
-    stack_desync: StackDesync | None,
-    last: LoopDeparture | None,
-    steps: PerRank[StepCount] | None,
-    exits: PerRank[RankExit] | None,
-    calls: PerRank[CollectiveCalls] | None,
-    code: SourceCode | None,
-) -> Iterator[Finding]:
-    """Ranks that left, by where their peers wait for them: by recorders, and by stacks."""
-    for together in _by_end(left):
-        yield _by_desync(together, last, _made(steps), exits, calls, code)
-    if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
-        by = [*ways_out.of_loops(stack_desync.loops_left, stack_desync.culprits)]
-        yield RULE.finding(
-            stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
-            ranks=stack_desync.culprits,
-            where=[*by, *stack_desync.where("")],
-            details=[*early_ends.or_skipped(stack_desync.culprits, stack_desync.skips), HOW_IT_IS_KNOWN],
-            remedy=OF_A_DECISION if by else None,
-        )
+def _by_their_places(found: StackDesync) -> Finding:
+    """Ranks past a loop that the others are in, by the stacks of all."""
+    by = [*ways_out.of_loops(found.loops_left, found.culprits)]
+    return RULE.finding(
+        found.sentence(f"left {verb(found.culprits, 'its', 'their')} loop and "),
+        ranks=found.culprits,
+        where=[*by, *found.where("")],
+        details=[*early_ends.or_skipped(found.culprits, found.skips), HOW_IT_IS_KNOWN],
+        remedy=OF_A_DECISION if by else None,
+    )
 
 
-def _by_desync(
-    together: Sequence[Desync],
-    last: LoopDeparture | None,
-    steps: Mapping[int, int],
-    exits: PerRank[RankExit] | None,
-    calls: PerRank[CollectiveCalls] | None,
-    code: SourceCode | None,
-) -> Finding:
+def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: _Seen) -> Finding:
     """Ranks that left, by the calls in which their peers wait for them, one desync per group."""
     desync, *elsewhere = together
     everyone = (*desync.minority, *desync.majority)
-    departure = last if last is not None and _is_departure_of(last, desync) else None
-    left_by = early_ends.left_by(exits, desync.ended)
-    bounded = rank_values.end_a_loop(desync.issued, desync.majority, code)
-    out_of_loops = (
-        [*ways_out.of_ended(desync, calls, code)] if departure is None and not left_by and not bounded else []
+    left = _left(desync, last, seen)
+    asked = [] if left.errors else _asked(seen.code, desync.minority, desync.majority)
+    return RULE.finding(
+        early_ends.more(left.longer, counted=left.departure is not None)
+        + early_ends.sentence(desync, seen.steps)
+        + early_ends.waits_elsewhere(elsewhere),
+        ranks=left.longer or desync.culprits,
+        where=[
+            *(left.called or left.out_of_loops),
+            *asked,
+            *left.lengths,
+            *left.jumps,
+            *witnesses(desync.issued, everyone),
+            *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
+            *exception_context.where(left.errors),
+        ],
+        details=[*_details(desync, left, seen.code)],
+        remedy=_remedy(desync, left, seen),
+        seq=desync.seq,
+        group=desync.group.name or "default",
+        calls={str(rank): desync.group.reached(rank) for rank in everyone},
+        steps=measured_by_rank(seen.steps),
     )
-    lengths = [*rank_values.where(desync.issued, desync.majority, desync.minority[0], code)]
-    errors = exception_context.errors_of(calls, desync)
-    longer = _longer(desync, departure)
-    if errors:
-        remedy: str | None = exception_context.REMEDY
-    elif left_by and early_ends.in_a_loop(exits, desync.ended, code):
-        remedy = OF_AN_EXIT
-    elif out_of_loops:
-        remedy = OF_A_DECISION
-    elif _as_many(desync, steps) and not longer and not lengths:
-        remedy = ALL_COME
-    else:
-        remedy = OF_A_DECISION if departure is None and _by_a_decision(desync, steps, code) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Left:
+    """What shows how the ranks of a desync left."""
+
+    departure: LoopDeparture | None
+    """Where they left their loop, by the batches that they drew."""
+    called: list[Where]
+    """What they called to end, of ranks that ended."""
+    out_of_loops: list[Where]
+    """The statements by which these may have left the loops around their last forward."""
+    jumps: list[Where]
+    """The statements by which the ranks may have left the loops that the others are in."""
+    lengths: list[Where]
+    """The values that depend on the rank and say how long a loop is."""
+    errors: list[tuple[int, Handled]]
+    """The errors that they handled then."""
+    longer: tuple[int, ...]
+    """The few ranks that make more turns than all others; empty where it was the few that left."""
+
+
+def _left(desync: Desync, last: LoopDeparture | None, seen: _Seen) -> _Left:
+    departure = last if last is not None and _is_departure_of(last, desync) else None
+    called = early_ends.left_by(seen.exits, desync.ended)
+    bounded = rank_values.end_a_loop(desync.issued, desync.majority, seen.code)
     jumps: Iterable[Where] = ()
     if departure is not None:
         jumps = loop_departures.where(departure)
     elif not bounded:
-        jumps = ways_out.of_desync(desync, code)
-    return RULE.finding(
-        early_ends.more(longer, counted=departure is not None)
-        + early_ends.sentence(desync, steps)
-        + early_ends.waits_elsewhere(elsewhere),
-        ranks=longer or desync.culprits,
-        where=[
-            *(left_by or out_of_loops),
-            *(_asked(code, desync.minority, desync.majority) if not errors else ()),
-            *lengths,
-            *jumps,
-            *witnesses(desync.issued, everyone),
-            *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
-            *exception_context.where(errors),
-        ],
-        details=[
-            *([loop_departures.sentence(departure)] if departure is not None else ()),
-            *exception_context.sentences(errors),
-            *unplaced(desync.issued, everyone),
-            *(() if errors else _or_skipped_of(desync, departure, longer, code)),
-            *(_or_called_alone(desync, code) if departure is None or departure.how is not How.SHORT else ()),
-        ],
-        remedy=remedy,
-        seq=desync.seq,
-        group=desync.group.name or "default",
-        calls={str(rank): desync.group.reached(rank) for rank in everyone},
-        steps=measured_by_rank(steps),
+        jumps = ways_out.of_desync(desync, seen.code)
+    hidden = departure is not None or called or bounded
+    return _Left(
+        departure=departure,
+        called=called,
+        out_of_loops=[] if hidden else [*ways_out.of_ended(desync, seen.calls, seen.code)],
+        jumps=[*jumps],
+        lengths=[*rank_values.where(desync.issued, desync.majority, desync.minority[0], seen.code)],
+        errors=exception_context.errors_of(seen.calls, desync),
+        longer=_longer(desync, departure),
     )
+
+
+def _remedy(desync: Desync, left: _Left, seen: _Seen) -> str | None:
+    """What to change, by how the ranks left; None where the rule's own remedy says it."""
+    if left.errors:
+        return exception_context.REMEDY
+    if left.called and early_ends.in_a_loop(seen.exits, desync.ended, seen.code):
+        return OF_AN_EXIT
+    if left.out_of_loops:
+        return OF_A_DECISION
+    if _as_many(desync, seen.steps) and not left.longer and not left.lengths:
+        return ALL_COME
+    return OF_A_DECISION if left.departure is None and _by_a_decision(desync, seen.steps, seen.code) else None
+
+
+def _details(desync: Desync, left: _Left, code: SourceCode | None) -> Iterator[str]:
+    if left.departure is not None:
+        yield loop_departures.sentence(left.departure)
+    yield from exception_context.sentences(left.errors)
+    yield from unplaced(desync.issued, (*desync.minority, *desync.majority))
+    if not left.errors:
+        yield from _or_skipped_of(desync, left.departure, left.longer, code)
+    if left.departure is None or left.departure.how is not How.SHORT:
+        yield from _or_called_alone(desync, code)
 
 
 def _is_departure_of(last: LoopDeparture, desync: Desync) -> bool:
@@ -285,14 +322,7 @@ def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int])
         yield from framework_requests.where(asked, [rank for rank in ranks if not made or rank in made])
 
 
-def _by_exits(
-    failures: Failures,
-    steps: Mapping[int, int],
-    exits: PerRank[RankExit] | None,
-    calls: PerRank[CollectiveCalls] | None,
-    code: SourceCode | None,
-    departure: LoopDeparture | None,
-) -> Iterator[Finding]:
+def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: _Seen) -> Iterator[Finding]:
     """Ranks that ended with 0 where all that failed says only that a peer was gone.
 
     Where they had fewer batches in a pass, or left one early, that is the cause, however many passes later the job failed.
@@ -301,40 +331,39 @@ def _by_exits(
     theirs = [one for one in failures.all if one.secondary_error is None and not one.exit.ended_by_launcher]
     if not finished or not lost or theirs:
         return
-    after, still = early_ends.steps(finished, steps), early_ends.steps(unique_ranks(lost), steps)
+    after, still = early_ends.steps(finished, seen.steps), early_ends.steps(unique_ranks(lost), seen.steps)
     issued = f" after {after}" if after else ""
     comparison = f", after {still}" if still else ""
     ended = (
         f"{group_ranks(finished)} ended with exit code 0{issued}, and {who(lost)} lost "
         f"{verb(finished, 'it', 'them')} in the middle of a collective{comparison}"
     )
-    called = early_ends.left_by(exits, finished)
+    called = early_ends.left_by(seen.exits, finished)
     left_by = [
-        *(called or ways_out.of_training(calls, finished, code)),
-        *_asked(code, finished, unique_ranks(lost)),
+        *(called or ways_out.of_training(seen.calls, finished, seen.code)),
+        *_asked(seen.code, finished, unique_ranks(lost)),
     ]
     lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
     if departure is not None and _explains(departure, finished) and not left_by:
-        yield _by_departure(departure, code, f"; {ended}", lost_at)
+        yield _by_departure(departure, seen.code, f"; {ended}", lost_at)
         return
-    decided = [*early_ends.out_of_the_same_loop(finished, lost, calls, code)] if not left_by else []
-    alone = early_ends.trained_alone(finished, lost, steps, calls)
+    decided = [*early_ends.out_of_the_same_loop(finished, lost, seen.calls, seen.code)] if not left_by else []
+    alone = early_ends.trained_alone(finished, lost, seen.steps, seen.calls)
+    in_training = still != after or early_ends.in_training(lost, finished, seen.calls, seen.code)
+    remedy: str | None = None if in_training else ALL_COME
     if alone:
-        remedy: str | None = OF_A_BARE_MODEL
-    elif called and early_ends.in_a_loop(exits, finished, code):
+        remedy = OF_A_BARE_MODEL
+    elif called and early_ends.in_a_loop(seen.exits, finished, seen.code):
         remedy = OF_AN_EXIT
     elif decided:
         remedy = OF_A_DECISION
-    else:
-        in_training = still != after or early_ends.in_training(lost, finished, calls, code)
-        remedy = None if in_training else ALL_COME
     yield RULE.finding(
         ended,
         ranks=finished,
         where=[*left_by, *decided, *lost_at],
         details=[f"{group_ranks(finished)} called no forward of a DDP model"] if alone else [],
         remedy=remedy,
-        steps=measured_by_rank(steps),
+        steps=measured_by_rank(seen.steps),
     )
 
 
