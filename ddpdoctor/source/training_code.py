@@ -318,10 +318,15 @@ def _words(source: Source, unused: UnusedParts) -> set[str]:
 
 
 def _is_idle(call: RawCall, name: str, scope: Scope, unused: UnusedParts) -> bool:
-    """Whether a call does not do what its word is asked for: it unfreezes nothing, or stands in a function that nothing calls."""
+    """Whether a call does not do what its word is asked for: it unfreezes nothing, or stands in a function that nothing calls.
+
+    A function that also makes the process group is no clean-up that was forgotten.
+    """
     if name == "requires_grad_":
         return _freezes(call.node)
-    return name == "destroy_process_group" and unused.is_function(scope)
+    if name != "destroy_process_group" or any(other.last == "init_process_group" for other in scope.calls):
+        return False
+    return unused.is_function(scope)
 
 
 def _freezes(node: ast.Call) -> bool:
