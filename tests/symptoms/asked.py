@@ -17,5 +17,4 @@ MEANINGLESS = (
     "how do I bake bread",
     "42",
     "?!",
-    "",
 )
