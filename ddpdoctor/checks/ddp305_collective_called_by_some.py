@@ -86,7 +86,7 @@ OF_A_GROUP = (
 def check(
     desyncs: Desyncs | None,
     iterations: Iterations | None,
-    first: FirstDivergence,
+    first: FirstDivergence | None,
     stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
     graph: WaitForGraph | None,
@@ -102,10 +102,10 @@ def check(
 
     Ranks whose iterations had diverged before diverge in the end in any call: that is no call too many.
     """
-    match first.by:
-        case UnevenAccumulation() | UnreducedSteps():
+    match first:
+        case FirstDivergence(UnevenAccumulation() | UnreducedSteps()):
             return  # DDP316
-        case ForkedForward() as forked:
+        case FirstDivergence(ForkedForward() as forked):
             yield _by_forwards(forked)
             return
     if desyncs is None:
@@ -348,12 +348,12 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
         )
 
 
-def _departed(first: FirstDivergence) -> tuple[int, ...]:
+def _departed(first: FirstDivergence | None) -> tuple[int, ...]:
     """The ranks that came out of step before, where it is known how: they passed over a batch, or ended a turn too early."""
-    match first.by:
-        case LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure:
+    match first:
+        case FirstDivergence(LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure):
             return departure.ranks
-        case IterationSkew(cut_short=cut_short) as skew if cut_short:
+        case FirstDivergence(IterationSkew() as skew) if skew.cut_short:
             return skew.fewer
     return ()
 

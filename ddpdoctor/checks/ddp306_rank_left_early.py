@@ -73,7 +73,7 @@ def check(
     calls: PerRank[CollectiveCalls] | None,
     exits: PerRank[RankExit] | None,
     ended_peers: EndedPeers | None,
-    first: FirstDivergence,
+    first: FirstDivergence | None,
     departures: LoopDepartures | None,
     mispaired: MispairedObjects | None = None,
 ) -> Iterator[Finding]:
@@ -81,20 +81,18 @@ def check(
 
     Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
     """
-    match first.by:
-        case LoopDeparture(how=How.LEFT | How.SHORT, went_on=True) as departure:
+    match first:
+        case FirstDivergence(LoopDeparture(how=How.LEFT | How.SHORT, went_on=True) as departure):
             yield _by_departure(departure, code)
             return
-        case LoopDeparture(went_on=False) as departure:
+        case FirstDivergence(LoopDeparture(went_on=False) as departure):
             lost = [*_behind(departure), *(mispaired.where() if mispaired is not None else ())]
             yield _by_departure(departure, code, lost=lost)
             return
-        case AbortedPastALoop() as aborted:
+        case FirstDivergence(AbortedPastALoop() as aborted):
             yield _by_abort(aborted)
             return
-        case None:
-            pass
-        case _:
+        case FirstDivergence():
             return  # DDP305 or DDP316
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)

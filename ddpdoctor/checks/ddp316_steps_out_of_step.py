@@ -67,7 +67,7 @@ OF_A_FORWARD = (
 
 def check(
     iterations: Iterations | None,
-    first: FirstDivergence,
+    first: FirstDivergence | None,
     timeline: Timeline | None,
     desyncs: Desyncs | None,
     code: SourceCode | None,
@@ -83,24 +83,25 @@ def check(
     """
     if stack_desync is not None and stack_desync.passed_over:
         yield _by_stacks(stack_desync)
-    if iterations is None and first.by is None and stack_desync is None:
+    if iterations is None and first is None and stack_desync is None:
         raise SkipCheck(NO_ITERATIONS)
-    match first.by:
-        case UnreducedSteps() as unreduced:
+    match first:
+        case FirstDivergence(UnreducedSteps() as unreduced):
             yield _by_steps(unreduced, code)
-        case UnevenAccumulation() as uneven:
+        case FirstDivergence(UnevenAccumulation() as uneven):
             yield _by_accumulation(uneven, code)
-        case LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure:
+        case FirstDivergence(LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure):
             yield _by_departure(departure)
-        case IterationSkew() as skew:
+        case FirstDivergence(IterationSkew() as skew):
             yield _by_counts(skew, timeline, code)
-        case OtherForward() as forward:
+        case FirstDivergence(OtherForward() as forward):
             yield _by_lines(forward, code)
-        case SkippedBatch() as skipped if desyncs is not None:
+        case FirstDivergence(SkippedBatch() as skipped) if desyncs is not None:
             yield _by_turns(skipped, desyncs, code)
         case None if iterations is not None and not iterations.lengths:
             yield from _by_calls(iterations, desyncs, code)
-    if iterations is not None and iterations.lengths and not isinstance(first.by, UnevenAccumulation):
+    uneven_steps = first is not None and isinstance(first.by, UnevenAccumulation)
+    if iterations is not None and iterations.lengths and not uneven_steps:
         yield _by_lengths(iterations.lengths, code)
 
 

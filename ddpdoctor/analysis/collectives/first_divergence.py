@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs
 from ddpdoctor.analysis.collectives.loops.iteration_skew import (
@@ -20,24 +21,26 @@ from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.model import SkipCheck
+
+By: TypeAlias = (
+    UnreducedSteps
+    | UnevenAccumulation
+    | LoopDeparture
+    | ForkedForward
+    | IterationSkew
+    | OtherForward
+    | AbortedPastALoop
+    | SkippedBatch
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstDivergence:
     """How the ranks diverged first; the rule that tells of it is the only one that does."""
 
-    by: (
-        UnreducedSteps
-        | UnevenAccumulation
-        | LoopDeparture
-        | ForkedForward
-        | IterationSkew
-        | OtherForward
-        | AbortedPastALoop
-        | SkippedBatch
-        | None
-    )
-    """What the ranks did; None where only the calls in which they wait show it."""
+    by: By
+    """What the ranks did."""
 
 
 def derive(
@@ -55,35 +58,56 @@ def derive(
     Ranks that trained without their peers explain everything else. A forward whose gradients some ranks did not reduce explains
     the iterations after it, and a batch that was passed over explains the number of collectives before the next one.
     Where no recorder shows calls that met and gloo says that some did, what proves nothing by itself is believed.
+
+    Raises:
+        SkipCheck: at most the calls in which the ranks wait show how they diverged.
     """
+    if unreduced is not None and unreduced.ranks:
+        return FirstDivergence(unreduced)
     seen = iterations if iterations is not None else Iterations(None)
     diverged = desyncs is not None and bool(desyncs.found)
     mixed_up = failures is not None and bool(failures.mismatched)
     by_gloo = mixed_up and not diverged
-    skew = seen.out_of_step
+    if _reduced_by_some(seen, failures, noticed=mixed_up or diverged):
+        found: By | None = seen.accumulation
+    elif departed := _departed(departures, seen.out_of_step or (seen.left_out if by_gloo else None)):
+        found = departed
+    elif seen.forked is not None and (seen.out_of_step or (desyncs is not None and desyncs.of(Cause.LEFT))):
+        found = seen.forked
+    elif seen.out_of_step is not None:
+        found = seen.out_of_step
+    elif not diverged and (ended := _at_the_end(departures, timeline, code, mixed_up=mixed_up)):
+        found = ended
+    elif by_gloo:
+        found = seen.left_out or seen.other_forward or aborted
+    else:
+        found = _skipped(seen.passed_over, desyncs)
+    if found is None:
+        raise SkipCheck("no record shows where the ranks diverged before the calls in which they wait")
+    return FirstDivergence(found)
 
-    if unreduced is not None and unreduced.ranks:
-        return FirstDivergence(unreduced)
+
+def _reduced_by_some(seen: Iterations, failures: Failures | None, *, noticed: bool) -> bool:
+    """Whether only some ranks reduced the gradients of a forward, and the job went wrong after it."""
     uneven = seen.accumulation
-    if uneven is not None and (skew is not None or mixed_up or diverged or ended_without_it(uneven, failures)):
-        return FirstDivergence(uneven)
-    noticed = skew or (seen.left_out if by_gloo else None)
-    if noticed is not None and departures is not None:
-        departure = departures.before(noticed.iteration)
-        if departure is not None and not (departure.how is How.IRREGULAR and noticed.own):
-            return FirstDivergence(departure)
-    if seen.forked is not None and (skew is not None or (desyncs is not None and desyncs.of(Cause.LEFT))):
-        return FirstDivergence(seen.forked)
-    if skew is not None:
-        return FirstDivergence(skew)
-    at_the_end = departures.at_the_end if departures is not None and not diverged else None
-    if at_the_end is not None and (
-        mixed_up or (timeline is not None and met_behind_its_loop(at_the_end, timeline, code))
-    ):
-        return FirstDivergence(at_the_end)
-    if by_gloo:
-        return FirstDivergence(seen.left_out or seen.other_forward or aborted)
-    return FirstDivergence(_skipped(seen.passed_over, desyncs))
+    return uneven is not None and (noticed or seen.out_of_step is not None or ended_without_it(uneven, failures))
+
+
+def _departed(departures: LoopDepartures | None, noticed: IterationSkew | None) -> LoopDeparture | None:
+    """Where the loops of the ranks diverged before the iteration in which that was noticed, if no call explains it better."""
+    departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
+    by_a_call = departure is not None and departure.how is How.IRREGULAR and noticed is not None and noticed.own
+    return None if by_a_call else departure
+
+
+def _at_the_end(
+    departures: LoopDepartures | None, timeline: Timeline | None, code: SourceCode | None, *, mixed_up: bool
+) -> LoopDeparture | None:
+    """The ranks that came to a call behind their loop, where calls of several places met."""
+    found = departures.at_the_end if departures is not None else None
+    if found is None or mixed_up:
+        return found
+    return found if timeline is not None and met_behind_its_loop(found, timeline, code) else None
 
 
 def _skipped(batch: SkippedBatch | None, desyncs: Desyncs | None) -> SkippedBatch | None:
