@@ -23,6 +23,10 @@ RULE = Rule(
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
 )
 
+OF_A_GROUP = (
+    "give this call the group that others use at its line (`group=`); without `group=` it is a call of all ranks"
+)
+
 
 def check(
     deadlocks: Deadlocks, errors: PerRank[ThreadErrors] | None, guarded: GuardedCalls | None = None
@@ -46,6 +50,6 @@ def check(
             ranks=deadlock.sides.minority,
             where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
             details=[*dead_threads.sentences(died), *unplaced(deadlock.waits, order)],
-            remedy=dead_threads.REMEDY if died else None,
+            remedy=dead_threads.REMEDY if died else OF_A_GROUP if deadlock.wrong_group else None,
             waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
         )

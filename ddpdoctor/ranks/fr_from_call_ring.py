@@ -13,6 +13,7 @@ from ddpdoctor.agent.inside.schema.call_texts import Group, TensorSpec
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 from ddpdoctor.ranks.call_texts_reader import Texts
+from ddpdoctor.ranks.fr_groups import description_of
 
 DTYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
@@ -60,7 +61,7 @@ def _call(record: Collective, texts: Texts, groups: dict[ProcessGroup, int]) -> 
     if group is None or (tensor is None and (record.tensor or op not in WITHOUT_TENSORS)):
         return None
     known = ProcessGroup(
-        backend=group.backend, name=group.name, description=group.description, ranks=group.ranks or None
+        backend=group.backend, name=group.name, description=description_of(group.description), ranks=group.ranks or None
     )
     sizes = (tensor.shape,) if tensor is not None else ()
     dtypes = (DTYPES.get(tensor.dtype, tensor.dtype),) if tensor is not None else ()

@@ -13,6 +13,29 @@ ALL, PAIR = Did("barrier", line=99), Did("barrier", line=99, group="2", members=
 ELSEWHERE = Did("barrier", line=98, group="2", members=(1, 3))
 
 
+MINE, THEIRS = (Did("barrier", line=99, group=str(first + 4), members=(first, first + 1)) for first in (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("last", "waits_for", "rank"),
+    [
+        ((MINE, ALL, STEP, STEP), (0, 1), 1),  # its usual group is that in which rank 0 waits
+        ((ALL, MINE, STEP, STEP), (0, 1), 0),
+        ((STEP, ALL, STEP, STEP), (1,), None),  # nobody waits for it there
+        ((MINE, ALL, ALL, STEP), (0, 1, 2), None),  # rank 2 is in that group, too
+    ],
+)
+def test_the_rank_that_leaves_its_usual_group(
+    last: tuple[Did, ...], waits_for: tuple[int, ...], rank: int | None
+) -> None:
+    usual = (MINE, MINE, THEIRS, THEIRS)
+    calls = [[STEP, usual[number], waits(call)] for number, call in enumerate(last)]
+    timeline = derived(flights(*calls, backend="gloo"), Timeline)
+    assert timeline is not None
+    stand = {number: group.open[number] for group in timeline.groups for number in group.open if number in waits_for}
+    assert rank_in_another_group(timeline, stand) == rank
+
+
 @pytest.mark.parametrize(
     ("last", "before", "rank"),
     [

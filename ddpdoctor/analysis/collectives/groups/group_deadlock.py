@@ -24,6 +24,8 @@ class Deadlock:
     """The call that each of them waits in."""
     sides: Vote
     """The ranks by the group that they are in first, where groups with the same part in the job count as one."""
+    wrong_group: bool = False
+    """Whether the minority is the one rank whose group is none of those that are used at its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +52,15 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}
     if graph is None:
         return Deadlocks(tuple(_deadlock(waits, parts) for waits in oldest))
-    return Deadlocks(
-        tuple(_decided(_deadlock(waits, parts), _deviating(graph, timeline, waits)) for waits in oldest[:1])
-    )
+    return Deadlocks(tuple(_judged(_deadlock(waits, parts), graph, timeline) for waits in oldest[:1]))
 
 
-def _deviating(graph: WaitForGraph, timeline: Timeline, waits: Mapping[int, IssuedCall]) -> Collection[int]:
-    """The ranks that ranks with the same part tell from the others, or the one whose group is none of the others at its line."""
+def _judged(deadlock: Deadlock, graph: WaitForGraph, timeline: Timeline) -> Deadlock:
+    """With the ranks as the minority that deviate from those with the same part, or the one in another group than at its line."""
     if graph.deviating:
-        return graph.deviating
-    unlike = rank_in_another_group(timeline, waits)
-    return () if unlike is None else (unlike,)
+        return _decided(deadlock, graph.deviating)
+    unlike = rank_in_another_group(timeline, deadlock.waits)
+    return deadlock if unlike is None else replace(_decided(deadlock, (unlike,)), wrong_group=True)
 
 
 def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:

@@ -1,4 +1,4 @@
-"""The rank that makes a call in another process group than all other ranks do at the same line."""
+"""The rank that makes a call in another process group than all other ranks do at the same line, or than it did itself before."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ LEAST_RANKS = 3  # of two, either may be in the wrong group
 
 
 def rank_in_another_group(timeline: Timeline, waits: Mapping[int, IssuedCall]) -> int | None:
-    """Of ranks that wait, the only one whose group is none of those that the other ranks use there, though it is in these.
+    """Of ranks that wait, the only one whose group is none of those that the other ranks use there.
 
-    A line at which a rank uses several groups tells nothing: a loop over groups, or a helper that gets one. Ranks at many
-    lines are not compared.
+    It is a member of these groups, or has always used another one there, in which another rank waits for it now. A line at
+    which other ranks use several groups tells nothing: a loop over groups, or a helper that gets one. Ranks at many lines are
+    not compared.
     """
     programs = {issued.program for issued in waits.values() if issued.program}
     if len(programs) > MOST_PROGRAMS:
@@ -26,17 +27,29 @@ def rank_in_another_group(timeline: Timeline, waits: Mapping[int, IssuedCall]) -
     found = [
         rank
         for rank, issued in waits.items()
-        if issued.program and _is_in_another(rank, issued, timeline, used[issued.program])
+        if issued.program and _is_in_another(rank, issued, timeline, waits, used[issued.program])
     ]
     return found[0] if len(found) == 1 else None
 
 
-def _is_in_another(rank: int, issued: IssuedCall, timeline: Timeline, used: Mapping[int, Collection[str]]) -> bool:
+def _is_in_another(
+    rank: int,
+    issued: IssuedCall,
+    timeline: Timeline,
+    waits: Mapping[int, IssuedCall],
+    used: Mapping[int, Collection[str]],
+) -> bool:
     groups = {group.group_sequences.group.name: group for group in timeline.groups}
     others = {name for other, names in used.items() if other != rank for name in names}
-    if len(used) < LEAST_RANKS or any(len(names) > 1 for names in used.values()) or not others <= groups.keys():
+    several = any(len(names) > 1 for other, names in used.items() if other != rank)
+    if len(used) < LEAST_RANKS or several or not {*others, *used[rank]} <= groups.keys():
         return False
-    return all(groups[name].name != issued.group and rank in groups[name].members for name in others)
+    alone = all(groups[name].name != issued.group for name in others)
+    before = [groups[name].name for name in used[rank] if groups[name].name != issued.group]
+    if before:
+        there = (one for one in waits.values() if one.program == issued.program)
+        return alone and len(before) == 1 and any(one.group == before[0] for one in there)
+    return alone and all(rank in groups[name].members for name in others)
 
 
 def _groups_by_rank(timeline: Timeline, program: tuple[Frame, ...]) -> dict[int, Collection[str]]:
