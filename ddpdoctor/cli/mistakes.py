@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -49,9 +48,9 @@ def nearest_options(word: str, command: Command) -> Iterator[str]:
 def _meant(error: Any, command: Command) -> Iterator[str]:  # noqa: ANN401
     if getattr(error, "possibilities", None) is not None or type(error).__name__ == "NoSuchOption":
         yield from nearest_options(getattr(error, "option_name", ""), command)
-    refused = re.match(r"'(.*)' is not one of ", error.message, re.DOTALL)
-    if refused is not None:
-        yield from difflib.get_close_matches(refused[1], _choices(error.param), n=1, cutoff=ALIKE)
+    refused, choices, _ = error.message.partition("' is not one of ")
+    if choices:
+        yield from difflib.get_close_matches(refused.removeprefix("'"), _choices(error.param), n=1, cutoff=ALIKE)
 
 
 def _choices(parameter: Any) -> Iterable[str]:  # noqa: ANN401

@@ -54,7 +54,7 @@ _MATTERS = re.compile(
 """What a module must speak of to do something that rules ask about; others are read for their names only."""
 
 
-_OF_ENVIRON = re.compile(r"(?:\w+\.)?environ\['(\w+)'\]")
+_OF_ENVIRON = re.compile(r"(?:\w{1,80}\.)?environ\['(\w{1,80})'\]")
 
 
 @dataclass(frozen=True, slots=True)
