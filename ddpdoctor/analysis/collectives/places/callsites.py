@@ -15,7 +15,6 @@ from ddpdoctor.analysis.collectives.places.rank_tests import (
     lets_pass_named_ranks,
     parts,
     selects_ranks,
-    takes_out,
     tells_ranks_apart,
 )
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
@@ -72,9 +71,11 @@ class Comparison:
 
         Then it is clear, of two ranks too, which one left it out.
         """
-        if self.relation is not Relation.UNCONDITIONAL or self.condition is None:
-            return False
-        return exempted_rank(self.condition) is not None or (self.jump is not None and takes_out(self.jump))
+        return (
+            self.relation is Relation.UNCONDITIONAL
+            and self.condition is not None
+            and exempted_rank(self.condition) is not None
+        )
 
 
 def compare(
@@ -285,8 +286,6 @@ def seen_from_minority(
 
 def _other_deviates(comparison: Comparison, minority: tuple[int, ...], majority: tuple[int, ...]) -> bool:
     """Of two equal sides, whether it is the other that did something: a call too much, or not under `rank != N` as rank N."""
-    if comparison.jump is not None and takes_out(comparison.jump):
-        return comparison.relation is Relation.CONDITIONAL
     exempted = exempted_rank(comparison.condition) if comparison.condition is not None else None
     if comparison.relation is Relation.CONDITIONAL:
         return majority == (exempted,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ddpdoctor.evidence.source import Condition, Jump
 from ddpdoctor.whole_numbers import whole_number
@@ -68,41 +69,46 @@ def lets_pass_named_ranks(jump: Jump) -> bool:
     return named or names_a_rank(jump.test)
 
 
-def takes_out(jump: Jump) -> bool:
-    """Whether the test of a jump names the ranks that take it, as `rank == 1`, and not those that do not, as `rank != 0`."""
-    one, first = _ONE_RANK.search(jump.test), _THE_FIRST.search(jump.test)
-    names_them = one["how"] == "==" if one is not None else first is not None and first["not"] is None
-    return names_them is not bool(jump.branch)
-
-
 def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
     """Those of `ranks` in this branch of a test that compares the rank with a number, or asks for the first one.
 
     A local rank counts as the rank. Empty where the test does neither.
     """
+    apart = _told_apart(condition)
+    return tuple(rank for rank in ranks if (rank == apart.rank) is apart.here) if apart is not None else ()
+
+
+def exempted_rank(condition: Condition) -> int | None:
+    """The rank that alone is not to come here: below `if rank != N`, in the `else` of `if rank == N` or behind its `continue`.
+
+    None under other tests.
+    """
+    apart = _told_apart(condition)
+    return apart.rank if apart is not None and not apart.here else None
+
+
+class _Apart(NamedTuple):
+    """The rank that a test tells from all others."""
+
+    rank: int | None
+    """None where its number is too large to be one."""
+    here: bool
+    """Whether it is that rank which comes to this branch, and not the others."""
+
+
+def _told_apart(condition: Condition) -> _Apart | None:
+    """What a test that compares the rank with a number, or asks for the first one, says of this branch; None of other tests."""
     one, first = _ONE_RANK.search(_asked_by(condition)), _THE_FIRST.search(_asked_by(condition))
     if one is not None:
-        wanted, same = whole_number(one["rank"]), one["how"] == "=="
-    elif first is not None:
-        wanted, same = 0, first["not"] is None
-    else:
-        return ()
-    return tuple(rank for rank in ranks if (rank == wanted) is (same is condition.holds))
+        return _Apart(whole_number(one["rank"]), (one["how"] == "==") is condition.holds)
+    if first is not None:
+        return _Apart(0, (first["not"] is None) is condition.holds)
+    return None
 
 
 def _asked_by(condition: Condition) -> str:
     """The test by what its names hold, where that is known, else as written."""
     return condition.selects or condition.test
-
-
-def exempted_rank(condition: Condition) -> int | None:
-    """The rank that alone is not to come below `if rank != N`, or `if not is_main_process`; None under other tests."""
-    one, first = _ONE_RANK.search(_asked_by(condition)), _THE_FIRST.search(_asked_by(condition))
-    if condition.branch or (one is None and first is None):
-        return None
-    if one is not None:
-        return whole_number(one["rank"]) if one["how"] == "!=" else None
-    return 0 if first is not None and first["not"] is not None else None
 
 
 def lets_pass_only(jump: Jump, ranks: Sequence[int], others: Sequence[int]) -> bool:
