@@ -71,7 +71,6 @@ def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 def _without_margins(lines: Sequence[str]) -> Sequence[str]:
     """The lines without what the place that they were copied from put around them: padding, marks, a frame, an indentation."""
     lines = [line.rstrip(" ") if line.endswith("  ") else line for line in lines]
-    filled = [line for line in lines if line.strip()]
     for without in (_unquoted, _unframed):
         bare = [without(line) for line in lines]
         if len(lines) - bare.count(None) > SHARE * sum(map(bool, lines)):
