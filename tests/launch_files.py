@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ProgramFile, ScriptFiles
 from ddpdoctor.evidence.variables import KnownNames
-from ddpdoctor.source.manifests import read_manifests
-from ddpdoctor.source.shell import read_script
+from ddpdoctor.source.launch_scripts.manifests import read_manifests
+from ddpdoctor.source.launch_scripts.shell import read_script
 
 
 def script(text: str, *, programs: Mapping[str, str] | None = None, names: KnownNames | None = None) -> Evidence:

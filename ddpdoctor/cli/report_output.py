@@ -85,7 +85,7 @@ def _installed(package: str) -> dict[str, str]:
 
 def with_excerpts(evidence: Evidence, report: Report) -> Evidence:
     """`evidence` with the source around the places that `report` names, for a command that read or ran these files here."""
-    from ddpdoctor.source.excerpts import excerpts_at
+    from ddpdoctor.source.stack_lines.excerpts import excerpts_at
 
     known = evidence.one(SourceCode) or SourceCode()
     places = {(where.file, where.line) for finding in report.findings for where in finding.where}

@@ -16,11 +16,11 @@ from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below, identity
-from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
-from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
+from ddpdoctor.source.launch_scripts.manifests import SUFFIXES as MANIFEST_SUFFIXES
+from ddpdoctor.source.launch_scripts.manifests import NoManifest, may_train, read_manifests
+from ddpdoctor.source.launch_scripts.shell import read_script
+from ddpdoctor.source.launch_scripts.shell_syntax import ShellUnreadable
 from ddpdoctor.source.remarks import remarks_in
-from ddpdoctor.source.shell import read_script
-from ddpdoctor.source.shell_syntax import ShellUnreadable
 from ddpdoctor.source.statement_lines import comments_of_manifest, comments_of_shell
 from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 

@@ -17,8 +17,8 @@ from ddpdoctor.evidence.training_code import Module, Program, TrainingCode
 from ddpdoctor.launch.reading_pool import ReadingPool
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
-from ddpdoctor.source.programs import may_train
-from ddpdoctor.source.project import Project, Source, prefixes
+from ddpdoctor.source.program.programs import may_train
+from ddpdoctor.source.program.project import Project, Source, prefixes
 from ddpdoctor.source.training_code import Judge, Reading, python_files, read_apart, read_files
 
 FEW = 100  # below that starting processes costs more than it saves

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpdoctor.source.shell_syntax import parsed_shell
+from ddpdoctor.source.launch_scripts.shell_syntax import parsed_shell
 
 if TYPE_CHECKING:
     from tree_sitter import Node as ShellNode

@@ -17,25 +17,25 @@ from ddpdoctor.analysis.training_code.program_files import files_together
 from ddpdoctor.evidence.training_code import Module, Place, Remark, Setting, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
-from ddpdoctor.source.dotted_names import makes_an_object
+from ddpdoctor.source.dataflow.origins import At
+from ddpdoctor.source.dataflow.values import DEEPEST, FRAMES, Values
+from ddpdoctor.source.facts.function_facts import FunctionFacts
+from ddpdoctor.source.facts.guards import value_of
+from ddpdoctor.source.facts.options import options_of
 from ddpdoctor.source.folders import folders_below, identity
-from ddpdoctor.source.framework_names import FRAMEWORK_PARTS, FRAMEWORKS
-from ddpdoctor.source.function_facts import FunctionFacts
-from ddpdoctor.source.guards import value_of
-from ddpdoctor.source.index import Index
-from ddpdoctor.source.options import options_of
-from ddpdoctor.source.origins import At
-from ddpdoctor.source.programs import distributed_programs
-from ddpdoctor.source.project import Project, Source
+from ddpdoctor.source.names.dotted_names import makes_an_object
+from ddpdoctor.source.names.framework_names import FRAMEWORK_PARTS, FRAMEWORKS
+from ddpdoctor.source.program.index import Index
+from ddpdoctor.source.program.programs import distributed_programs
+from ddpdoctor.source.program.project import Project, Source
+from ddpdoctor.source.program.shared_values import SharedValues
+from ddpdoctor.source.program.unused_parts import UnusedParts
+from ddpdoctor.source.program.wrapped_models import makers_of_data, makers_of_models
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.remarks import remarks_in
-from ddpdoctor.source.scopes import Block, RawCall, Scope
-from ddpdoctor.source.shared_values import SharedValues
 from ddpdoctor.source.statement_lines import comments_of_python
-from ddpdoctor.source.unused_parts import UnusedParts
-from ddpdoctor.source.values import DEEPEST, FRAMES, Values
-from ddpdoctor.source.walk import walk
-from ddpdoctor.source.wrapped_models import makers_of_data, makers_of_models
+from ddpdoctor.source.syntax.scopes import Block, RawCall, Scope
+from ddpdoctor.source.syntax.walk import walk
 
 Judge: TypeAlias = Callable[[TrainingCode], "tuple[Outcome, ...]"]
 """What rules say of a part of the training code."""

@@ -28,8 +28,8 @@ from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.logs.log_lines import rank_of_log
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.fr_dump_files import Dump, looks_like_dump, read_dumps
-from ddpdoctor.source.context import source_of
-from ddpdoctor.source.env_overwrites import overwrites_of
+from ddpdoctor.source.stack_lines.context import source_of
+from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
 
 HEAD_BYTES = 4096
 ZEROS_PART = 10  # a log may hold some garbage; of a binary file more than a tenth is zeros

@@ -17,9 +17,9 @@ from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import GivenPeer, GivenRoot, GivenSize, Stacks
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.stacks import Counters, numbers_of
-from ddpdoctor.source.call_expressions import call_of_torch
-from ddpdoctor.source.call_roots import ROOT_ARGUMENTS, RootArgument, root_argument
-from ddpdoctor.source.call_sizes import SizeArgument, size_argument
+from ddpdoctor.source.stack_lines.call_expressions import call_of_torch
+from ddpdoctor.source.stack_lines.call_roots import ROOT_ARGUMENTS, RootArgument, root_argument
+from ddpdoctor.source.stack_lines.call_sizes import SizeArgument, size_argument
 
 C10D = "/torch/distributed/distributed_c10d.py"
 Given: TypeAlias = GivenRoot | GivenSize | GivenPeer

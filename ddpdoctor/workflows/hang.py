@@ -38,8 +38,8 @@ from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.spawned_numbers import numbered
 from ddpdoctor.ranks.stacks import Variables, addresses_of, numbers_of, variables_of
 from ddpdoctor.ranks.wakes import bytes_within, wakes_within
-from ddpdoctor.source.context import source_of
-from ddpdoctor.source.env_overwrites import overwrites_of
+from ddpdoctor.source.stack_lines.context import source_of
+from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
 from ddpdoctor.workflows.counted_loops import items_of_loops, with_counted_loops
 from ddpdoctor.workflows.given_arguments import with_given_arguments
 from ddpdoctor.workflows.lint_hints import collectives_of_some

@@ -18,11 +18,11 @@ from ddpdoctor.model import Finding, Fix
 from ddpdoctor.quoting import acts_on_a_terminal
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source import notebooks
-from ddpdoctor.source.embedded_fixes import Fixer, fixed_blocks, fixed_notebook
-from ddpdoctor.source.fixes import fixed
+from ddpdoctor.source.fixes.apply import fixed
+from ddpdoctor.source.fixes.embedded_fixes import Fixer, fixed_blocks, fixed_notebook
+from ddpdoctor.source.fixes.possible_fixes import possible
+from ddpdoctor.source.fixes.program_changes import LibcstMissing
 from ddpdoctor.source.launch_script_files import SUFFIXES
-from ddpdoctor.source.possible_fixes import possible
-from ddpdoctor.source.program_changes import LibcstMissing
 from ddpdoctor.source.python_text import MARKDOWN
 
 _SUFFIXES = frozenset({".py", notebooks.SUFFIX, *MARKDOWN, *SUFFIXES, ""})

@@ -10,7 +10,7 @@ from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Request
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows.lint import LintOptions, lint_paths
 from ddpdoctor.workflows.lint_config import config_for
 

@@ -10,7 +10,7 @@ from ddpdoctor.agent.inside.schema.rank_end import COMPARING
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.ranks.training_trace_reader import read_tracks
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows.training_script import TrainingScript
 from ddpdoctor.workflows.verify_notes import (
     averages,

@@ -14,7 +14,7 @@ from ddpdoctor.cli.report_output import NOT_SELECTED, with_reason
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Ran
-from ddpdoctor.source import shell_syntax
+from ddpdoctor.source.launch_scripts import shell_syntax
 from ddpdoctor.workflows.lint import joined
 from tests.training_programs import GOOD
 

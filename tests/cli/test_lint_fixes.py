@@ -12,7 +12,7 @@ import pytest
 
 from ddpdoctor import cli
 from ddpdoctor.model import Edit, Fix
-from ddpdoctor.source.fixes import fixed
+from ddpdoctor.source.fixes.apply import fixed
 from tests.training_programs import GOOD
 
 GUARDED = """\

@@ -12,8 +12,8 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.host.owned_files import check_listener, read_owned, read_source, user_of
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import find_ranks
-from ddpdoctor.source.context import source_of
-from ddpdoctor.source.env_overwrites import overwrites_of
+from ddpdoctor.source.stack_lines.context import source_of
+from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
 
 US = os.geteuid()
 ANOTHER = US + 1

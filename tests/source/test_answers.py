@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from ddpdoctor.evidence.code_values import Kind, Origin
-from ddpdoctor.source.answers import Answers
-from ddpdoctor.source.origins import MOST_ORIGINS, joined
+from ddpdoctor.source.dataflow.answers import Answers
+from ddpdoctor.source.dataflow.origins import MOST_ORIGINS, joined
 
 RING = {"a": ("b", "c"), "b": ("a", "d"), "c": ("b",), "d": ("d", "c")}
 """By question, the others that its answer is made of; each answer also holds its own name."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.source.call_roots import root_argument
+from ddpdoctor.source.stack_lines.call_roots import root_argument
 
 
 def read(folder: Path, text: str, op: str = "broadcast") -> tuple[list[int | None], bool] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.source.call_sizes import size_argument
+from ddpdoctor.source.stack_lines.call_sizes import size_argument
 
 CALL = "    dist.all_reduce(x)\n"
 

@@ -7,7 +7,7 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.model import Severity
-from ddpdoctor.source.calling_contexts import MOST_CONTEXTS
+from ddpdoctor.source.program.calling_contexts import MOST_CONTEXTS
 from ddpdoctor.source.training_code import read_texts
 from tests.training_programs import source
 

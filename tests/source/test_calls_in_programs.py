@@ -6,11 +6,11 @@ import ast
 from dataclasses import dataclass
 from typing import cast
 
-from ddpdoctor.source.calls_in_programs import MOST_SITES, CallsInPrograms
-from ddpdoctor.source.index import Index, Site
-from ddpdoctor.source.project import Project, Source
-from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.walk import walk
+from ddpdoctor.source.program.calls_in_programs import MOST_SITES, CallsInPrograms
+from ddpdoctor.source.program.index import Index, Site
+from ddpdoctor.source.program.project import Project, Source
+from ddpdoctor.source.syntax.scopes import Scope
+from ddpdoctor.source.syntax.walk import walk
 
 
 @dataclass(eq=False)

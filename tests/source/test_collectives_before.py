@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import EarlierCall
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 
 JOB = """\
 from torch import distributed as dist

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.scopes import Block
-from ddpdoctor.source.walk import walk
+from ddpdoctor.source.syntax.scopes import Block
+from ddpdoctor.source.syntax.walk import walk
 
 
 def contexts_of(source: str, call: str) -> list[str]:

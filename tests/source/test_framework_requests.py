@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.places.framework_requests import rank_reques
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import framework_requests
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 
 
 def test_a_backward_under_a_test_and_a_decorator_that_depends_on_the_rank(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.group_arguments import passes_a_group
+from ddpdoctor.source.stack_lines.group_arguments import passes_a_group
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.loop_counters import counter_of
+from ddpdoctor.source.syntax.loop_counters import counter_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from ddpdoctor.analysis.collectives.places.rank_tests import ranks_under
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Jump, RankValue
 from ddpdoctor.messages.conditions import condition_text
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 
 JOB = """\
 import os

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.rank_dataflow import names_of_the_rank, selected_ranks, tells_the_rank, values_by_rank
+from ddpdoctor.source.stack_lines.rank_dataflow import names_of_the_rank, selected_ranks, tells_the_rank, values_by_rank
 
 
 @pytest.mark.parametrize(

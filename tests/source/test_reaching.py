@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ddpdoctor.source.reaching import only_definition, reaching
-from ddpdoctor.source.walk import walk
+from ddpdoctor.source.dataflow.reaching import only_definition, reaching
+from ddpdoctor.source.syntax.walk import walk
 
 PROGRAM = """\
 def main(loader, fast):

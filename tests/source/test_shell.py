@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.source.manifests import NoManifest, read_manifests
-from ddpdoctor.source.shell import MOST_COMMANDS, read_script
-from ddpdoctor.source.shell_syntax import ShellUnreadable
+from ddpdoctor.source.launch_scripts.manifests import NoManifest, read_manifests
+from ddpdoctor.source.launch_scripts.shell import MOST_COMMANDS, read_script
+from ddpdoctor.source.launch_scripts.shell_syntax import ShellUnreadable
 
 
 def commands(text: str) -> list[tuple[int, str]]:

@@ -10,10 +10,10 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.source import training_code
-from ddpdoctor.source.index import Index
-from ddpdoctor.source.project import Project
-from ddpdoctor.source.substitution import MOST_COPIED, MOST_DEEP, Substitutions, is_small
-from ddpdoctor.source.values import Values
+from ddpdoctor.source.dataflow.substitution import MOST_COPIED, MOST_DEEP, Substitutions, is_small
+from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.program.index import Index
+from ddpdoctor.source.program.project import Project
 from tests.training_programs import UNDER_A_TEST
 
 PROGRAM = "from functools import partial\nfrom torch import nn\n{helpers}\n" + UNDER_A_TEST

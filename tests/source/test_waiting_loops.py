@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.waiting_loops import awaited
+from ddpdoctor.source.stack_lines.waiting_loops import awaited
 
 WAIT = {
     "while not os.path.exists(path):\n    time.sleep(1)": "os.path.exists(path)",

@@ -14,7 +14,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import CountedLoop, GivenPeer, GivenRoot, GivenSize
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.target import Target
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows import given_arguments
 from tests.flight_records import STEP, record
 from tests.hangs import TORCH, hang, rank

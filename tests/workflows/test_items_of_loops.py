@@ -14,7 +14,7 @@ from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.model import Severity
 from ddpdoctor.ranks.stacks import Variables
 from ddpdoctor.ranks.target import Target
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows import hang as workflow
 from tests.hangs import hang, rank
 

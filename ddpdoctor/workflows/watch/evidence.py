@@ -47,8 +47,8 @@ from ddpdoctor.ranks.rank_exits import (
 )
 from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.target import Target, targets_of
-from ddpdoctor.source.context import source_of
-from ddpdoctor.source.env_overwrites import overwrites_of
+from ddpdoctor.source.stack_lines.context import source_of
+from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
 from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again, not_probed
 from ddpdoctor.workflows.watch.attempts import Attempts
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit

@@ -10,7 +10,7 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import CountedLoop
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from tests.hangs import TORCH, hang, rank
 
 IMPORTS = "import torch, torch.distributed as dist\n"

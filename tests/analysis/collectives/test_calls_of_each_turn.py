@@ -14,7 +14,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.model import Finding
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from tests.flight_records import TORCH, Did, flights, record
 
 Made = tuple[str, tuple[tuple[int, str], ...]]

@@ -9,7 +9,7 @@ import pytest
 from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.messages.conditions import condition_text
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 
 JOB = """\
 def main():

@@ -11,7 +11,7 @@ from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition
 from ddpdoctor.messages.collectives import condition_note
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 
 JOB = """\
 def log(step, meter):

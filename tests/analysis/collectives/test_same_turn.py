@@ -7,7 +7,7 @@ from pathlib import Path
 from ddpdoctor.analysis.collectives.places.same_turn import in_one_turn
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import CountedLoop, Stacks, Thread
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 
 TEXT = """def main():
     for epoch in range(3):

@@ -13,7 +13,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from ddpdoctor.evidence.stacks import CountedLoop, GivenRoot, LoopTurn
-from ddpdoctor.source.context import source_of
+from ddpdoctor.source.stack_lines.context import source_of
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 

@@ -1,0 +1,1 @@
+"""What an expression can be: values followed through names, parameters, attributes and calls of all modules of a program."""

@@ -1,0 +1,1 @@
+"""Readers of shell scripts, batch scripts and manifests. Nothing is run."""

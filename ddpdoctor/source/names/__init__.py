@@ -1,0 +1,1 @@
+"""Names that the reader knows: dotted names, and those of torch, of frameworks and of ranks."""

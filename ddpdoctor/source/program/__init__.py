@@ -1,0 +1,1 @@
+"""The modules of one run together: imports, callers, attributes, registries, and the functions that new processes run."""
