@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 MOUNT = Path("/sys/fs/cgroup")
 NO_LIMIT_BYTES = 1 << 60  # version 1 says "unlimited" as the largest multiple of a page
 MOST_KERNEL_LINES = 100_000
+EVERY_SECONDS = 10.0  # launchers put a process into its group before it is a rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +34,24 @@ class MemoryWatch:
     """Remembers the control group of each rank while it lives: afterwards /proc no longer tells."""
 
     def __init__(self) -> None:
-        self._folders: dict[int, Path] = {}
+        self._folders: dict[int, Path | None] = {}
         self._before: dict[Path, int | None] = {}
+        self._next = 0.0
 
     def observe(self, pids: Iterable[int]) -> None:
-        """Note the groups that these processes are in now."""
+        """Note the groups that these processes are in: of a new process at once, of all every ten seconds."""
+        now = time.monotonic()
+        every = now >= self._next
+        if every:
+            self._next = now + EVERY_SECONDS
         for pid in pids:
-            folder = _folder(pid)
-            if folder is not None:
-                self._folders[pid] = folder
-                self._before.setdefault(folder, _kills(folder))
+            if every or pid not in self._folders:
+                self._look(pid)
+
+    def _look(self, pid: int) -> None:
+        folder = self._folders[pid] = _folder(pid) or self._folders.get(pid)
+        if folder is not None and folder not in self._before:
+            self._before[folder] = _kills(folder)
 
     def end_of(self, pid: int) -> MemoryEnd:
         """What became of `pid`, as far as its group and the kernel tell."""

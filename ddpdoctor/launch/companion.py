@@ -117,7 +117,7 @@ class Companion:
 
 
 def _is_stopped(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
-    except (OSError, IndexError):
-        return False
+    """Whether our child has been stopped, and nobody has continued it since."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    return False

@@ -21,9 +21,11 @@ from weakref import WeakKeyDictionary
 
 from ddpdoctor.launch import process_tree
 from ddpdoctor.launch.private_directory import PrivateDirectory
+from ddpdoctor.launch.waiting import wait_for_end
 
 SUBREAPER = Path(__file__).with_name("subreaper.py")
 BATCH = Path(__file__).with_name("program_batch.py")
+POLL_SECONDS = 0.05  # between two looks at a program with a deadline
 START_SECONDS = 0.5  # before one more program of a batch is started, at most
 GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and leave
 CONTINUE_SECONDS = 0.5  # between two attempts to continue a subreaper that somebody has stopped
@@ -90,8 +92,7 @@ def run(
             timed_out = time.monotonic() - start > deadline_seconds or bool(poll is not None and poll())
             if timed_out:
                 break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.05)
+            wait_for_end(process, POLL_SECONDS)
     finally:
         end(process)
     if poll is not None:

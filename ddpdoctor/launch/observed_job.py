@@ -21,6 +21,7 @@ from ddpdoctor.launch.companion import Companion
 from ddpdoctor.launch.private_directory import PrivateDirectory
 from ddpdoctor.launch.process_tree import end
 from ddpdoctor.launch.subreaper import at_the_end_of_its_parent
+from ddpdoctor.launch.waiting import wait_for_end
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 GRACE_SECONDS = 5.0
@@ -57,9 +58,7 @@ class ObservedJob:
     def wait(self, seconds: float) -> int | None:
         """The command's exit code (-N for signal N) once it has ended, or None after `seconds`."""
         self._companion.keep_alive()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(timeout=seconds)
-        return None
+        return wait_for_end(self._process, seconds)
 
     def end(self) -> None:
         """End the whole job, loader workers and subprocesses included."""

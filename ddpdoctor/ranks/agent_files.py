@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 
 from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, RING, Header
@@ -13,7 +16,7 @@ from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure, 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.launch import EnvOverwrite, Joining
 from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
-from ddpdoctor.host.owned_files import MOST_BYTES, read_owned
+from ddpdoctor.host.owned_files import MOST_BYTES, read_beginning, read_owned
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks.call_log_reader import CallLog
@@ -149,7 +152,10 @@ def find_ranks(directory: Path, owner: int | None = None) -> tuple[RankProcess, 
         OtherVersionError: the agent of a rank is that of another version of ddpdoctor.
     """
     oldest_first = _oldest_first(directory, owner)
-    return tuple(replace(process, rivals=_rivals(process, oldest_first)) for process in _latest(oldest_first))
+    latest = _latest(oldest_first)
+    if len(latest) == len(oldest_first):
+        return latest
+    return tuple(replace(process, rivals=_rivals(process, oldest_first)) for process in latest)
 
 
 def ranks_of_attempts(directory: Path) -> dict[int, tuple[RankProcess, ...]]:
@@ -163,13 +169,20 @@ def ranks_of_attempts(directory: Path) -> dict[int, tuple[RankProcess, ...]]:
 
 
 def _oldest_first(directory: Path, owner: int | None) -> list[RankProcess]:
-    ages: dict[RankProcess, tuple[int, float]] = {}
-    for ring in directory.glob("*.ring"):
-        header = read_header(_bytes(ring, HEADER_BYTES, owner=owner), f"the call ring of process {ring.stem}")
-        if header is not None and header.rank >= 0 and ring.stem.isdigit():
-            process = RankProcess(directory=directory, pid=int(ring.stem), header=header, owner=owner)
-            ages[process] = (header.restart, ring.stat().st_ctime)
-    return sorted(ages, key=ages.__getitem__)
+    found: list[tuple[int, float, RankProcess]] = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(directory):  # noqa: PTH208 - a path object for each file costs more than the rest of a poll
+            pid, _, suffix = name.partition(".")
+            if suffix != "ring" or not pid.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                beginning, changed_at = read_beginning(f"{directory}/{name}", owner, most=HEADER_BYTES)
+                header = read_header(beginning, f"the call ring of process {pid}")
+                if header is not None and header.rank >= 0:
+                    process = RankProcess(directory=directory, pid=int(pid), header=header, owner=owner)
+                    found.append((header.restart, changed_at, process))
+    found.sort(key=itemgetter(0, 1))
+    return [process for _, _, process in found]
 
 
 def _latest(oldest_first: Sequence[RankProcess]) -> tuple[RankProcess, ...]:

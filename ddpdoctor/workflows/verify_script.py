@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from ddpdoctor.launch.guarded_process import end, start_guarded
 from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import current_launch
 from ddpdoctor.launch.rendezvous import meeting_point, waiting_of
+from ddpdoctor.launch.waiting import wait_for_end
 from ddpdoctor.transport.store_files import gathered, hand_in
 from ddpdoctor.workflows.hang import look
 from ddpdoctor.workflows.training_script import Audit, TrainingScript
@@ -117,10 +117,9 @@ def _run(
     next_look = since + JOINING_SECONDS
     try:
         while True:
-            try:
-                return job.wait(timeout=POLL_SECONDS), False, None
-            except subprocess.TimeoutExpired:
-                size = sum(file.stat().st_size for file in directory.glob("*.sync.jsonl"))
+            if (code := wait_for_end(job, POLL_SECONDS)) is not None:
+                return code, False, None
+            size = sum(file.stat().st_size for file in directory.glob("*.sync.jsonl"))
             if note is not None:
                 note()
             if size != last:
