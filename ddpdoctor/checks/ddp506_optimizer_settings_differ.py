@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ddpdoctor.analysis.collectives.places.framework_requests import line_of, rank_requests
 from ddpdoctor.analysis.replicas.divergence import Divergences, SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, SourceCode
@@ -49,7 +50,7 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         )  # fmt: skip
         by_rank: Iterable[Where] = ()
         if found.shown is SettingsAt.THE_STEP:
-            by_rank = _by_rank(found, code)
+            by_rank = [*_by_rank(found, code)] or _written(found, code)
         elif found.shown is SettingsAt.GIVEN and code is not None:
             by_rank = _given_by_rank(found, code)
         yield replace(shown, where=(*by_rank, *shown.where))
@@ -102,3 +103,20 @@ def _by_rank(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
             if frame is not None and value.line <= frame.line and any(map(name.search, texts)):
                 at = Frame(file=frame.file, line=value.line, function=frame.function)
                 yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")
+
+
+def _written(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
+    """The statement that writes the setting: one that a test leaves to some ranks, as these are told apart, or the only one."""
+    key = re.compile(rf"\[(['\"]){re.escape(found.names[0].partition('[')[0])}\1\]")
+    writes = [asked for asked in (code.requests if code is not None else ()) if asked.wants == "setting"]
+    by_request = {write: found.ranks for write in writes if key.search(write.text)}
+    everyone = {rank for side in found.sides for rank in side.ranks}
+    told_apart = ({*found.ranks}, everyone - {*found.ranks})
+    by_some = {
+        asked.request: made or found.ranks
+        for asked in rank_requests(code, "setting")
+        if asked.request in by_request and (not (made := asked.made_by(sorted(everyone))) or {*made} in told_apart)
+    }
+    candidates = by_some or by_request
+    for write, ranks in candidates.items() if len(candidates) == 1 else ():
+        yield from (Where.at(line_of(write), rank=rank, note=f"`{write.text}`") for rank in ranks)

@@ -21,6 +21,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Report
 from ddpdoctor.render import json, text
 from ddpdoctor.secrets import redact_text
+from ddpdoctor.workflows.step_bisection import unseen_steps
 
 if TYPE_CHECKING:
     from ddpdoctor.cli.options import ReportOptions
@@ -74,6 +75,7 @@ class WatchReporter:
         keep.
         """
         report = judge(evidence, self._options)
+        report = replace(report, notes=(*report.notes, *unseen_steps(report, evidence)))
         if about:
             report = replace(
                 report, findings=tuple(found for found in report.findings if found.code.startswith(tuple(about)))

@@ -143,7 +143,8 @@ class Request:
     wants: str
     """`stop`: that the loop or the program ends; `exit`: that the program ends, by a call such as `sys.exit`; `call`: that the
     framework makes calls of its own (evaluate, save, reduce); `accumulate`: that gradients of some forwards are not reduced
-    (`no_sync`, `accumulate`); `backward`: a backward; `collective`: nothing, but it is a call that all ranks must make and that a
+    (`no_sync`, `accumulate`); `backward`: a backward; `setting`: it writes an option of a parameter group, such as
+    `group["lr"]`; `collective`: nothing, but it is a call that all ranks must make and that a
     test of the rank leaves to some, as `lint` finds (DDP730)."""
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around it, outermost first."""
@@ -217,7 +218,8 @@ class SourceCode:
     places: tuple[CodePlace, ...] = ()
     """Each line once."""
     requests: tuple[Request, ...] = ()
-    """What the user's own files, as far as they were read, ask of frameworks, under a condition unless it is to accumulate.
+    """What the user's own files, as far as they were read, ask of frameworks, under a condition unless it is to accumulate or a
+    setting.
 
     And, where all ranks of a job wait for each other, the calls that only some of them make."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.replicas.aligned_steps import aligned, step_of
 from ddpdoctor.analysis.replicas.divergence import Corrupted
-from ddpdoctor.evidence import PerRank, by_rank
+from ddpdoctor.evidence import Evidence, PerRank, by_rank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import LOAD, WRITE
 from ddpdoctor.model import Finding, Report, Writer
@@ -72,6 +73,14 @@ def left_open(report: Report, tracks: PerRank[Track]) -> OpenQuestion | None:
     if not (window.is_open or line or tensor or repetition):
         return None
     return OpenQuestion(window=window, line=line, tensor=tensor, repetition=repetition)
+
+
+def unseen_steps(report: Report, evidence: Evidence) -> Iterator[str]:
+    """Said in the report of a watched job whose replicas diverged at one of several steps that nobody looked at."""
+    tracks = evidence.per_rank(Track)
+    left = left_open(report, tracks) if tracks is not None else None
+    if left is not None and left.window.is_open:
+        yield f"the ranks diverged somewhere in {left.window}: `ddpdoctor watch --verify-sync=1` compares them at every step"
 
 
 def _line_unknown(first: Finding, step: int) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
-from ddpdoctor.evidence.source import CodePlace, RankValue, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, RankValue, Request, SourceCode
 from tests.checks import Sick
 from tests.checks.divergent import found
 
@@ -101,4 +102,38 @@ def given(*values: RankValue) -> Sick:
 
 
 SICK = (*SICK, given(*ARGUMENTS), given(OF_ANOTHER))
+
+
+def written(*requests: Request, shown: Iterable[str]) -> Sick:
+    """Only the step is known, and the source has these statements that write settings."""
+    return Sick(
+        evidence=replace(ITS_OWN, job=(*ITS_OWN.job, SourceCode(requests=requests))),
+        says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
+        ranks=(2,),
+        where=(*shown, *(f"rank {rank} /job/train.py:61 train" for rank in (2, 0, 1, 3))),
+        measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
+    )
+
+
+def write(line: int, text: str, test: str) -> Request:
+    conditions = (Condition(line=line - 1, test=test, branch=0),)
+    return Request(
+        file=STEP.file, line=line, function="decay", text=text, wants="setting", conditions=conditions if test else ()
+    )
+
+
+EVERY_STEP = write(10, "group['lr'] = schedule(step)", "")
+ON_A_PLATEAU = write(20, "group['lr'] *= 0.1", "loss > best")
+OF_DECAY = write(30, "group['weight_decay'] = 0.0", "rank == 2")
+SICK = (
+    *SICK,
+    written(ON_A_PLATEAU, OF_DECAY, shown=["rank 2 /job/train.py:20 decay"]),
+    written(EVERY_STEP, write(40, "g['lr'] = 0.01", "rank == 2"), shown=["rank 2 /job/train.py:40 decay"]),
+    written(
+        write(50, "g['lr'] = 0.1", "rank != 2"), shown=[f"rank {rank} /job/train.py:50 decay" for rank in (0, 1, 3)]
+    ),
+    # which of two wrote is not known, nor whether the only one is to blame that is left to another rank
+    written(EVERY_STEP, ON_A_PLATEAU, shown=[]),
+    written(EVERY_STEP, ON_A_PLATEAU, write(60, "g['lr'] = 0.01", "rank == 1"), shown=[]),
+)
 HEALTHY = (found(),)

@@ -124,3 +124,19 @@ def test_which_calls_end_the_program(tmp_path: Path) -> None:
     found = source_of([Frame(file=str(path), line=2, function="stop")])
     assert found is not None
     assert [one.text for one in found.requests if one.wants == "exit"] == [*calls[:4], calls[5]]
+
+
+def test_which_statements_write_a_setting_of_an_optimizer(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def decay(optimizer, rank):\n"
+        "    for group in optimizer.param_groups:\n"
+        "        group['lr'] *= 0.5\n"
+        "        if rank == 1: group['weight_decay'] = 0\n"
+        "        group['name'] = 'head'\n"
+        "    optimizer.param_groups[0]['lr'] = 0.1\n"
+    )
+    found = source_of([Frame(file=str(path), line=3, function="decay")])
+    assert found is not None
+    settings = [one for one in found.requests if one.wants == "setting"]
+    assert [(one.line, len(one.conditions)) for one in settings] == [(3, 0), (4, 1), (6, 0)]

@@ -10,7 +10,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Table, Track
-from ddpdoctor.workflows.step_bisection import OpenQuestion
+from ddpdoctor.workflows.step_bisection import OpenQuestion, unseen_steps
 from ddpdoctor.workflows.verify_rerun import exact
 from tests.analysis.replicas.tracking import job
 
@@ -28,6 +28,12 @@ def never(_: object) -> Evidence:
 def test_without_a_replay_the_window_and_the_next_command_are_said() -> None:
     evidence = exact(SEEN, COMMAND, None)
     assert evidence.notes == (f"the ranks diverged somewhere in steps 5 to 8: `{COMMAND}` finds the step",)
+
+
+def test_the_report_of_a_watched_job_says_which_steps_nobody_looked_at() -> None:
+    (note,) = unseen_steps(diagnose(SEEN), SEEN)
+    assert note.startswith("the ranks diverged somewhere in steps 5 to 8")
+    assert not [*unseen_steps(diagnose(EXACT), EXACT)]
 
 
 def test_a_replay_of_a_deterministic_script_gives_the_exact_step() -> None:

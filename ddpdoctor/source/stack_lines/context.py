@@ -24,6 +24,8 @@ from ddpdoctor.source.syntax.loop_counters import counter_of
 from ddpdoctor.source.syntax.scopes import RawLoop, RawStatement, Scope
 from ddpdoctor.source.syntax.walk import walk
 
+WITHOUT_A_TEST = frozenset({"accumulate", "setting"})
+"""What requests tell, also where no condition decides who makes them."""
 MAX_STATEMENT = 400  # characters of a statement that is looked through for the names in it
 
 
@@ -73,12 +75,12 @@ class _Index:
         return ConditionsAround(self.ranks)
 
     def requests(self) -> Iterator[Request]:
-        """Those of the whole file that stand under a condition, or that ask to accumulate."""
+        """Those of the whole file that stand under a condition, that ask to accumulate, or that write a setting."""
         for scope in self.scopes:
             for found in scope.statements:
                 wants = wanted_by(found.node)
                 conditions = self.conditions.of(found, scope) if wants is not None else ()
-                if wants is not None and (conditions or wants == "accumulate"):
+                if wants is not None and (conditions or wants in WITHOUT_A_TEST):
                     yield Request(
                         file=self.file,
                         line=found.node.lineno,

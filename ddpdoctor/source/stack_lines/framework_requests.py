@@ -10,6 +10,8 @@ _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b|\.set_requires_gradient_sync\(")
 _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
+_SETTINGS = frozenset({"lr", "weight_decay", "momentum", "betas", "eps"})
+"""The options of parameter groups that programs write by hand."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
 
 
@@ -29,6 +31,8 @@ def wanted_by(statement: ast.stmt) -> str | None:
             return "exit"
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="backward"))):
             return "backward"
+        case ast.Assign(targets=[target]) | ast.AugAssign(target=target) if _is_a_setting(target):
+            return "setting"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
             return "accumulate"
         case ast.Assign() | ast.Return() | ast.Expr() if _ACCUMULATES.search(ast.unparse(statement)):
@@ -46,6 +50,15 @@ def asked_by_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:
             return next((("sync_dist", one.value) for one in keywords if one.arg == "sync_dist"), None)
         case _:
             return None
+
+
+def _is_a_setting(target: ast.expr) -> bool:
+    """Whether it is an option of a parameter group, as in `group["lr"] = 0.1`."""
+    match target:
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name in _SETTINGS
+        case _:
+            return False
 
 
 def _is_false(value: ast.expr) -> bool:
