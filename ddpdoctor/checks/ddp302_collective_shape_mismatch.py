@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.groups.desync import Desyncs
@@ -16,6 +16,7 @@ from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, shap
 from ddpdoctor.analysis.collectives.recorders.multithreaded import groups_in_turns
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Mismatch, Timeline
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import in_its_call
+from ddpdoctor.analysis.collectives.transfers.aborted_transfer import AbortedTransfer, aborted_transfer
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
@@ -93,7 +94,7 @@ def check(
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
         errors = exception_context.errors_at_the_end(calls)
-        yield from _by_words(failures, programs, errors, watched=calls is not None)
+        yield from _by_words(failures, programs, errors, by_rank(calls) if calls is not None else None)
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
 
@@ -143,11 +144,18 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
 
 
 def _by_words(
-    failures: Failures, programs: ProgramComparison | None, errors: list[tuple[int, Handled]], *, watched: bool
+    failures: Failures,
+    programs: ProgramComparison | None,
+    errors: list[tuple[int, Handled]],
+    calls: Mapping[int, CollectiveCalls] | None,
 ) -> Iterator[Finding]:
     found = failures.mismatched
     numbers = next((match for failure in found if (match := _SIZES.search(failure.text))), None)
     if numbers is None:
+        return
+    transfers = [one for failure in found if (one := aborted_transfer(failure.rank, calls or {})) is not None]
+    if transfers:
+        yield _of_a_transfer(found, transfers[0], numbers)
         return
     by_threads = programs is not None and _from_two_threads(programs)
     for group in programs.timeline.groups if programs is not None else ():
@@ -169,7 +177,7 @@ def _by_words(
     elif elsewhere:
         remedy = OF_TWO_LINES
     else:
-        remedy = COMPARE_THE_LINES if watched else RUN_IT_AGAIN
+        remedy = COMPARE_THE_LINES if calls is not None else RUN_IT_AGAIN
     yield RULE.finding(
         f"{who(found)} received {numbers['got']} bytes in a collective where {numbers['wanted']} were expected: shapes, dtypes "
         "or the collectives themselves differ between ranks",
@@ -185,6 +193,23 @@ def _by_words(
         ],
         details=[*exception_context.sentences(errors), *((FROM_TWO_THREADS,) if by_threads else ())],
         remedy=remedy,
+        received_bytes=int(numbers["got"]),
+        expected_bytes=int(numbers["wanted"]),
+    )
+
+
+def _of_a_transfer(found: Sequence[Failure], transfer: AbortedTransfer, numbers: re.Match[str]) -> Finding:
+    """A rank that received more of one partner than its buffer holds: either of the two may have the wrong size."""
+    rank, partner, sent = transfer.rank, transfer.partner, transfer.sent
+    return RULE.finding(
+        f"rank {rank} received {numbers['got']} bytes from rank {partner} where {numbers['wanted']} were expected: their shapes "
+        f"or dtypes differ, or they are halves of different transfers{tie_note(tied=True)}",
+        ranks=sorted((rank, partner)),
+        where=[
+            *(where for failure in found if failure.rank == rank for where in failure.where("was here")),
+            *([Where.at(sent.place, rank=partner, note=f"{sent.op} to rank {rank}")] if sent.place is not None else ()),
+        ],
+        remedy=COMPARE_THE_LINES,
         received_bytes=int(numbers["got"]),
         expected_bytes=int(numbers["wanted"]),
     )

@@ -102,9 +102,11 @@ def _misdirected(one: OtherPartner) -> Finding:
     expected = _towards(one.expected_op, one.expected_partner)
     waits = f"rank {one.expected_partner} waits in {_towards(OPPOSITE[one.expected_op], one.rank)}"
     made = _towards(one.op, one.partner) if one.op is not None and one.partner is not None else f"no {expected}"
+    others = f"where ranks with the same part in the job have {expected}, by their places"
+    if not one.by_part:
+        others = "which sends and receives with other ranks alone"
     return RULE.finding(
-        f"rank {one.rank} called {made} where ranks with the same part in the job have {expected}, by their places"
-        f"{f', and {waits}' if one.awaited else ''}",
+        f"rank {one.rank} called {made}{'' if one.by_part else ','} {others}{f', and {waits}' if one.awaited else ''}",
         ranks=[one.rank],
         where=[Where.at(one.place, rank=one.rank, note=made)] if one.place is not None else [],
         remedy=f"mend the direction or the partner that rank {one.rank} gives to this call, or a call that its batch lacks",

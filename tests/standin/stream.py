@@ -17,7 +17,7 @@ from .recorder import Entry
 
 BURN_ITERATIONS = 4000  # of a hash that runs without the GIL: about 2 ms
 NICE = 15  # of a thread that spins: where cores are short, those that compute go first
-SYNCHRONISES = ("item", "cpu", "__bool__", "__float__", "__int__")
+SYNCHRONISES = ("item", "cpu", "tolist", "__bool__", "__float__", "__int__")
 
 
 def spin(done: Callable[[], bool]) -> None:

@@ -1,10 +1,12 @@
 """The first forward that is another one on some ranks is shown with the test that sent them there."""
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, RankValue, SourceCode
 from tests.flight_records import TRAIN
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
@@ -80,3 +82,31 @@ def test_a_forward_in_a_loop_that_a_rank_has_left_is_shown_with_the_head_of_the_
 
     assert (first.code, first.ranks) == ("DDP316", (1,))
     assert (first.where[0].line, first.where[0].note) == (61, shown)
+
+
+def stage(line: int, *issued: tuple[str, int, bool]) -> CollectiveCalls:
+    """A rank of a pipeline that called two forwards at this line, and these sends and receives with rank 2 or 0."""
+    place = Frame(file=TRAIN, line=line, function="stage")
+    calls = (
+        CollectiveCall(op=op, group="0", seq=seq, peer=peer, place=place, returned=returned)
+        for seq, (op, peer, returned) in enumerate(issued, 1)
+    )
+    forwards = (Forward(number=number, place=place, stack=(place,)) for number in (1, 2))
+    return CollectiveCalls(calls=tuple(calls), forwards=tuple(forwards), steps=(StepMark(iteration=1, seq=0),))
+
+
+def test_the_stages_of_a_pipeline_call_forwards_and_sends_of_their_own() -> None:
+    went_on = StepMark(iteration=2, seq=0)
+    first = stage(81, ("isend", 2, False), ("irecv", 2, True))
+    ahead = replace(stage(81), steps=(StepMark(iteration=1, seq=0), went_on))
+    others = (ahead, stage(93, ("irecv", 0, True), ("isend", 0, True)), stage(93))
+    ends = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER, LOST_PEER)
+
+    found, *more = diagnose(ended(*zip((first, *others), ends, strict=True))).findings
+
+    assert (found.code, found.ranks, more) == ("DDP302", (0, 2), [])
+    assert found.message == (
+        "rank 0 received 180 bytes from rank 2 where 68 were expected: their shapes or dtypes differ, or they are halves of "
+        "different transfers; no majority: either side may be at fault"
+    )
+    assert [(where.rank, where.line, where.note) for where in found.where] == [(2, 93, "isend to rank 0")]

@@ -69,3 +69,32 @@ def test_two_ranks_with_its_part_tell_which_half_a_batch_lacks() -> None:
     found = TransferPartners(programs).other_partner(0, entry=2)
     assert found is not None
     assert (found.op, found.expected_op, found.expected_partner, found.agreed) == (None, "recv", 1, True)
+
+
+def pairs_of_stages(asked: Did) -> list[FlightRecord]:
+    """Two pipelines of two stages in the default group, 0 with 2 and 1 with 3, whose rank 3 first asks for `asked`."""
+    forward, back = (Did(op, peers=peers) for op, peers in (("send", (0, 2)), ("recv", (2, 0))))
+    taken, given = (Did(op, peers=peers) for op, peers in (("recv", (0, 2)), ("send", (2, 0))))
+    reduced = [waits(Did("all_reduce", group=f"stage{first}", members=(first, first + 1))) for first in (0, 2)]
+    made = (
+        [forward, back, reduced[0]],
+        [waits(Did("send", peers=(1, 3)))],
+        [taken, given, reduced[1]],
+        [waits(asked)],
+    )
+    return [record(one) for one in made]
+
+
+def test_a_rank_that_names_a_partner_which_exchanges_with_others_alone_is_named_and_not_that_partner() -> None:
+    (finding,) = diagnose(flights(*pairs_of_stages(Did("recv", peers=(0, 3))))).findings
+
+    assert (finding.code, finding.ranks) == ("DDP313", (3,))
+    assert finding.message == (
+        "rank 3 called recv from rank 0, which sends and receives with other ranks alone, and rank 1 waits in send to rank 3"
+    )
+
+
+def test_a_rank_that_names_the_partner_which_waits_for_it_is_not_said_to_name_another() -> None:
+    findings = diagnose(flights(*pairs_of_stages(Did("recv", peers=(1, 3))))).findings
+
+    assert not any("alone" in finding.message for finding in findings)

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch, passe
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.places.forward_loops import exits_behind, loop_of
 from ddpdoctor.analysis.collectives.places.rank_tests import is_rank_test, lets_pass_only
+from ddpdoctor.analysis.collectives.recorders.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.collectives.recorders.multithreaded import called_in_turns, has_both
 from ddpdoctor.analysis.collectives.recorders.timeline import NAMES_OF_DEFAULT_GROUP
 from ddpdoctor.analysis.majority import Vote, vote
@@ -21,6 +22,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepCount
 from ddpdoctor.evidence.recorder import DEFAULT_GROUP, FlightRecord
 from ddpdoctor.evidence.source import Condition, Jump, SourceCode
+from ddpdoctor.grouping import grouped
 
 COMPARED = 3  # iterations before one, at least, that tell how many collectives are usual
 MOST_EXITS = 3  # that can be shown: of more, none is likely to be the one
@@ -294,12 +296,26 @@ def _cut_short(
 
 
 def _forwards_by_number(calls: PerRank[CollectiveCalls]) -> Iterator[tuple[int, dict[int, Forward]]]:
-    """The number of each forward that all ranks recorded, the lowest first, with the forward of each rank."""
+    """The number of each forward that all ranks recorded, the lowest first, with the forward of each rank.
+
+    None where ranks called several forwards and had no line of them in common: they are stages of a pipeline.
+    """
+    if _are_of_stages(calls):
+        return
     made: dict[int, dict[int, Forward]] = {}
     for entry in calls:
         for forward in entry.value.forwards:
             made.setdefault(forward.number, {})[entry.rank] = forward
     yield from ((number, of_ranks) for number, of_ranks in sorted(made.items()) if len(of_ranks) == len(calls.ranks))
+
+
+def _are_of_stages(calls: PerRank[CollectiveCalls]) -> bool:
+    """Whether some ranks share no line of their forwards with others, and each of both sides went on behind its first one."""
+    forwards = [entry.value.forwards for entry in calls if entry.value.forwards]
+    first = {one.place for one in forwards[0]} if forwards else set()
+    sides = grouped((any(one.place in first for one in made), len(made)) for made in forwards)
+    shared = {one.place for made in forwards if not any(one.place in first for one in made) for one in made}
+    return len(sides) == 2 and min(max(made) for made in sides.values()) > 1 and first.isdisjoint(shared)
 
 
 def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
@@ -367,7 +383,7 @@ def _made(calls: CollectiveCalls) -> int:
 
 
 def _own(calls: CollectiveCalls) -> Iterator[tuple[int, CollectiveCall]]:
-    """The collectives of the default group that the user's own code called, by their numbers."""
+    """The collectives of the default group that the user's own code called, by their numbers; sends have others."""
     for call in calls.calls:
-        if call.seq is not None and call.group in NAMES_OF_DEFAULT_GROUP:
+        if call.seq is not None and call.group in NAMES_OF_DEFAULT_GROUP and call.op not in (*SENDS, *RECEIVES):
             yield call.seq, call

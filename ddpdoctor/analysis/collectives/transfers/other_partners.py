@@ -46,6 +46,8 @@ class OtherPartner:
     """Whether two ranks with its part or more do the same: of one alone, either may be wrong."""
     awaited: bool = False
     """Whether the expected partner waits for this rank."""
+    by_part: bool = True
+    """Whether ranks with its part tell what is expected, and not only who names whom."""
 
 
 @dataclass

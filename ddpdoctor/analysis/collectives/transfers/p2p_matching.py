@@ -14,6 +14,7 @@ from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramCo
 from ddpdoctor.analysis.collectives.recorders.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS, users_stack
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline, age
+from ddpdoctor.analysis.collectives.transfers.named_partners import Waiting, misnamed_partner
 from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner, TransferPartners
 from ddpdoctor.analysis.hangs.outstanding_transfers import with_all_transfers
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -172,7 +173,26 @@ def _misdirected(found: Sequence[Unmatched], programs: ProgramComparison) -> tup
         if one is not None
     ]
     other = tuple(one for one in asked if one.agreed or one.awaited)
-    return other if len(other) == 1 else ()
+    return other if len(other) == 1 else tuple(_misnamed([*oldest.values()], programs)) if not other else ()
+
+
+def _misnamed(oldest: Sequence[Unmatched], programs: ProgramComparison) -> Iterator[OtherPartner]:
+    """What a rank made with a partner that exchanges with others alone, where no other rank has its part."""
+    halves = {Waiting(one.rank, one.kind, one.partner): one.place for one in oldest}
+    found = misnamed_partner([*halves], programs.records)
+    if found is not None:
+        half, instead = found
+        yield OtherPartner(
+            rank=half.rank,
+            place=halves[half],
+            op=half.op,
+            partner=half.partner,
+            expected_op=half.op,
+            expected_partner=instead,
+            agreed=False,
+            awaited=True,
+            by_part=False,
+        )
 
 
 def _at_the_end(
