@@ -21,7 +21,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="the dumps show one operation with different roots or reduce operations",
     remedy="pass the same `op`, `src` or `dst` on every rank: a root is the same global rank for all, not `rank`",
-    explains=("DDP301", "DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP301", "DDP305", "DDP306", "DDP307", "DDP312", "DDP314", "DDP318", "DDP408"),
 )
 Argument = Literal["reduce_op", "root"]
 ByRank: TypeAlias = dict[int, CollectiveCall]

@@ -195,7 +195,7 @@ def _by_group(call: GuardedCall) -> Finding:
         f"{group_ranks(call.callers)} called {names(call.issued, call.callers)}"
         f"{'' if call.issued[call.callers[0]].group else ' of the default group'} that {group_ranks(call.absent)} passed by; "
         f"{verb(call.absent, 'it waits', 'they wait')} for {group_ranks(call.callers)} in {waits}",
-        ranks=call.callers,
+        ranks=call.culprits,
         where=witnesses(
             call.issued,
             (*call.callers, *(rank for rank in call.absent if rank in call.issued)),

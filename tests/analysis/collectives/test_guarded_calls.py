@@ -70,6 +70,32 @@ def test_ranks_that_call_the_default_group_under_a_test_of_the_rank_are_named() 
     assert "inside `if self.rank % 2 == 0` (train.py:69)" in first.where[0].note
 
 
+def test_the_rank_that_returned_above_a_call_of_all_others_left_it_out() -> None:
+    """`if rank == 1: return cached`, and a scatter of all ranks below it, whose root alone still waits."""
+    returned = Condition(line=66, test="rank == 1", branch=1)
+    sent, gathered = Did("broadcast", line=70), Did("all_gather", line=71)
+    first_half, second_half = (
+        replace(gathered, group=f"{1 + one[0]}", members=one) for one in (FIRST_NODE, SECOND_NODE)
+    )
+    other = [STEP, second_half, sent, second_half, waits(Did("barrier", line=72))]
+    job = flights(
+        [STEP, first_half, waits(sent)],
+        [STEP, first_half, waits(first_half)],
+        other,
+        other,
+        backend="gloo",
+        code=(
+            CodePlace(file=TRAIN, line=70, function="train_step", conditions=(returned,)),
+            CodePlace(file=TRAIN, line=71, function="train_step"),
+            CodePlace(file=TRAIN, line=100, function="main"),
+        ),
+    )
+
+    first, *others = diagnose(job).findings
+
+    assert (first.code, first.ranks, others) == ("DDP305", (1,), [])
+
+
 def test_without_the_test_or_with_the_others_above_it_the_order_of_the_groups_is_the_finding() -> None:
     """A rank above the test may come to another branch of it, and call the group there."""
     for evidence in (hierarchical_mean(), hierarchical_mean(LEADS, behind=68)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.groups.group_deadlock import Deadlock, Deadlocks
 from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
-from ddpdoctor.analysis.collectives.places.rank_tests import Sides
+from ddpdoctor.analysis.collectives.places.rank_tests import Sides, exempted_rank
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
@@ -31,6 +31,13 @@ class GuardedCall:
     """Has the test of the rank that the callers passed."""
     transfers: Mapping[int, CollectiveCall] = field(default_factory=dict)
     """The send or receive that the absent ranks wait in, where it is no collective."""
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """The callers; or the one absent rank, where the test lets all ranks but it come to the call: it left it out."""
+        condition = self.comparison.condition
+        exempted = exempted_rank(condition) if condition is not None else None
+        return self.absent if self.absent == (exempted,) else self.callers
 
 
 @dataclass(frozen=True, slots=True)
