@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from ddpdoctor.agent.inside.close_up import CloseUp
 from ddpdoctor.agent.inside.dataloader_hooks import Batches
+from ddpdoctor.agent.inside.observers import Requested
 from ddpdoctor.agent.inside.overhead_budget import Budget
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.training_trace import TraceRecord, segment_name
@@ -41,29 +41,29 @@ class FollowedRank:
         self.rank.joined(0, 2)
         self.trace = TraceWriter(self.rank)
         self.batches = Batches(self.trace)
-        self.steps = StepTracker(self.trace, self.batches, Budget(self.trace, every, 0.005), lambda: 0, CloseUp())
-        self.steps.begin()
+        self.tracker = StepTracker(self.trace, self.batches, Budget(self.trace, every, 0.005), lambda: 0, Requested())
+        self.tracker.audit.begin()
         self.model = Wrapper(module)
-        self.steps.wrapping(module)
-        self.steps.wrapped(self.model)
+        self.tracker.audit.wrapping(module)
+        self.tracker.wrapped(self.model)
 
     def step(self, optimizer: Optimizer, batch: Tensor) -> None:
         """One step of training as a job makes it."""
         optimizer.zero_grad()
-        steps = self.steps
-        _unless(steps.counts_forward, steps.outer_forward)(self.model, [batch])
+        tracker = self.tracker
+        _unless(tracker.counted.forward, tracker.forwards.outer)(self.model, [batch])
         loss = self.model(batch).square().mean()
-        closely = self.steps.looks_closely
+        closely = tracker.window.looks_closely
         if closely:
-            self.steps.backward()
+            tracker.backwards.begins()
         else:
-            self.steps.backward_passes()
+            tracker.counted.backward()
         loss.backward()
         if closely:
-            self.steps.backward_over(loss)
-        _unless(steps.counts_before_step, steps.before_step)(optimizer, (), {})
+            tracker.backwards.over(loss)
+        _unless(tracker.counted.before_step, tracker.steps.before)(optimizer, (), {})
         optimizer.step()
-        _unless(steps.counts_after_step, steps.after_step)(optimizer, (), {})
+        _unless(tracker.counted.after_step, tracker.steps.after)(optimizer, (), {})
 
     def written(self, kind: type[TraceRecord]) -> list[Any]:
         """Its records of one kind; it writes none after this."""

@@ -79,7 +79,7 @@ def test_buffers_are_not_compared_in_a_step_in_which_no_wrapper_made_them_equal(
     for _ in range(2):
         rank.step(generator, torch.randn(4, 3))
         net(torch.randn(4, 3)).sum().backward()
-        rank.steps.before_step(discriminator, (), {})
+        rank.tracker.steps.before(discriminator, (), {})
         discriminator.step()
-        rank.steps.after_step(discriminator, (), {})
+        rank.tracker.steps.after(discriminator, (), {})
     assert [bool(step.buffers) for step in rank.written(Step)] == [True, False, True]  # the last step is still open

@@ -75,8 +75,8 @@ def test_no_function_of_the_agent_is_called_for_each_tensor_but_the_hook_on_a_gr
 
 def test_a_step_that_is_not_audited_is_hardly_noticed(tmp_path: Path) -> None:
     called = agents_calls(tmp_path / "rank", 2, every=1000)
-    assert called["step_tracker.counts_after_step"] == 1
-    assert called["step_tracker.after_step"] == 0
+    assert called["counted_windows.after_step"] == 1
+    assert called["step_observer.after"] == 0
     assert called.total() <= MOST_CALLS, called
 
 
@@ -89,8 +89,8 @@ def test_counting_a_step_leaves_the_trace_that_the_observers_leave(tmp_path: Pat
         module = Layers(2)
         rank, batch = FollowedRank(folder, module, every=5), torch.ones(3, 4)
         called = 0
-        for name in ("counts_forward", "counts_before_step", "counts_after_step"):
-            own = getattr(rank.steps, name)
+        for name in ("forward", "before_step", "after_step"):
+            own = getattr(rank.tracker.counted, name)
 
             def counted(*args: object, own: Callable[..., bool] = own) -> bool:
                 nonlocal called
@@ -98,11 +98,11 @@ def test_counting_a_step_leaves_the_trace_that_the_observers_leave(tmp_path: Pat
                 called += done
                 return done
 
-            setattr(rank.steps, name, counted)
+            setattr(rank.tracker.counted, name, counted)
         optimizer = torch.optim.AdamW(module.parameters())
         for number in range(40):
             if number % 7 == 3:
-                rank.steps.outer_forward(rank.model, [batch])
+                rank.tracker.forwards.outer(rank.model, [batch])
                 rank.model(batch).sum().backward()
             if number % 11 == 5:
                 module.eval()
@@ -110,10 +110,10 @@ def test_counting_a_step_leaves_the_trace_that_the_observers_leave(tmp_path: Pat
                 module.train()
             rank.step(optimizer, batch)
             if number % 9 == 4:
-                rank.steps.before_step(optimizer, (), {})
+                rank.tracker.steps.before(optimizer, (), {})
                 optimizer.step()
-                rank.steps.after_step(optimizer, (), {})
-        rank.steps.close()
+                rank.tracker.steps.after(optimizer, (), {})
+        rank.tracker.close()
         rank.trace.close()
         return Path(rank.rank.path(segment_name(0))).read_text(), called
 

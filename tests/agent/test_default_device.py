@@ -33,7 +33,7 @@ def followed(folder: Path, device: str) -> tuple[FollowedRank, list[object]]:
         optimizer = torch.optim.AdamW(module.parameters(), fused=False)
         for _ in range(2):
             rank.step(optimizer, batch)
-        rank.steps.close()
+        rank.tracker.close()
     tables, steps = rank.written(Table), rank.written(Step)
     return rank, [*tables, *((step.stepping.state, step.gradients, step.buffers, step.after) for step in steps)]
 

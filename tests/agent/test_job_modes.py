@@ -15,8 +15,6 @@ from ddpdoctor.agent.inside.job_modes import dispatch_modes, function_modes, put
 from ddpdoctor.agent.inside.schema.step_records import Step
 from tests.agent.followed_rank import FollowedRank, Wrapper
 
-OBSERVERS = ("outer_forward", "backward", "backward_over", "before_step", "after_step", "close")
-
 
 class Operations(TorchDispatchMode):
     """Notes the name of each operation."""
@@ -60,8 +58,11 @@ def alone(module: nn.Module, steps: int) -> None:
 def rank_with_observers(folder: Path) -> FollowedRank:
     """A tracker whose observers are those of a rank."""
     rank = FollowedRank(folder, net())
-    for name in OBSERVERS:
-        setattr(rank.steps, name, rank.trace.observing(getattr(rank.steps, name)))
+    tracker = rank.tracker
+    forwards, backwards, steps = tracker.forwards, tracker.backwards, tracker.steps
+    for owner, names in ((forwards, "outer"), (backwards, "begins over"), (steps, "before after"), (tracker, "close")):
+        for name in names.split():
+            setattr(owner, name, rank.trace.observing(getattr(owner, name)))
     return rank
 
 
@@ -70,7 +71,7 @@ def followed(rank: FollowedRank, steps: int) -> None:
     optimizer, batch = torch.optim.AdamW(rank.model.parameters()), torch.ones(3, 4)
     for _ in range(steps):
         rank.step(optimizer, batch)
-    rank.steps.close()
+    rank.tracker.close()
 
 
 def test_modes_of_the_job_see_nothing_of_the_agent(tmp_path: Path) -> None:

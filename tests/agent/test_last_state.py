@@ -20,12 +20,12 @@ def last_states(folder: Path, *, optimizers: int = 1, change: Any = None) -> tup
     followed = FollowedRank(folder, nn.Linear(4, 2))
     made = [torch.optim.Adam(followed.model.parameters()) for _ in range(optimizers)]
     for one in made:
-        followed.steps.settings.grouped(one)
+        followed.tracker.replica.settings.grouped(one)
         for _ in range(3):
             followed.step(one, torch.ones(3, 4))
     if change is not None:
         change(made[0])
-    followed.steps.close()
+    followed.tracker.close()
     assert followed.trace.alive
     return followed, followed.written(LastState)
 
@@ -50,14 +50,14 @@ def test_state_of_an_optimizer_that_is_gone_is_what_it_was_when_the_rank_left_th
 
     def train(*, then_leaves: bool) -> None:
         optimizer = torch.optim.Adam(followed.model.parameters())
-        followed.steps.settings.grouped(optimizer)
+        followed.tracker.replica.settings.grouped(optimizer)
         followed.step(optimizer, torch.ones(3, 4))
         if then_leaves:
-            followed.steps.leaves()
+            followed.tracker.leaves()
 
     train(then_leaves=True)
     gc.collect()
-    followed.steps.close()
+    followed.tracker.close()
     assert [one.step for one in followed.written(LastState)] == [1]
 
 

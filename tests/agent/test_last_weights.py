@@ -36,10 +36,10 @@ def ends_with(folder: Path, loader: DataLoader[torch.Tensor], *, stops_early: bo
         followed.step(optimizer, batch)
         if stops_early and number == 1:
             break
-    trained = followed.steps._digests.joined([*followed.model.parameters()])
+    trained = followed.tracker.replica.digests.joined([*followed.model.parameters()])
     for parameter in followed.model.parameters():
         parameter.data.copy_(torch.ones_like(parameter))  # not counted by PyTorch
-    followed.steps.close()
+    followed.tracker.close()
     assert followed.trace.alive
     records = followed.written(LastWeights)
     tables = {table.key: table.digests for table in followed.written(Table)}
@@ -85,16 +85,16 @@ def test_the_moment_of_the_look_is_written_down(tmp_path: Path, loader: DataLoad
         (folder := tmp_path / name).mkdir()
         followed = FollowedRank(folder, nn.Linear(4, 2), every=1 if name == "step" else SELDOM)
         optimizer = torch.optim.Adam(followed.model.parameters())
-        followed.steps.settings.grouped(optimizer)
+        followed.tracker.replica.settings.grouped(optimizer)
         followed.step(optimizer, torch.ones(3, 4))
-        followed.steps.pass_over()
+        followed.tracker.observers.end.pass_over()
         followed.step(optimizer, torch.ones(3, 4))
         if name in ("step", "pass 2"):
-            followed.steps._budget._extras.clear()  # there is time for a look, whatever the machine does
-            followed.steps.pass_over()
+            followed.tracker.replica.budget._extras.clear()  # there is time for a look, whatever the machine does
+            followed.tracker.observers.end.pass_over()
         if name != "end":
-            followed.steps.leaves()
-        followed.steps.close()
+            followed.tracker.leaves()
+        followed.tracker.close()
         moments[name] = followed.written(LastWeights)[-1].moment, followed.written(LastState)[-1].moment
     assert moments == {
         "step": ("step", "pass 2"), "pass 2": ("pass 2", "pass 2"), "leave": ("leave", "leave"), "end": ("end", "end"),

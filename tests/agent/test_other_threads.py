@@ -17,12 +17,12 @@ def trained_beside(rank: FollowedRank) -> None:
     model = nn.Linear(3, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loss = model(torch.ones(2, 3)).sum()
-    rank.steps.backward()
+    rank.tracker.backwards.begins()
     loss.backward()
-    rank.steps.backward_over(loss)
-    rank.steps.before_step(optimizer, (), {})
+    rank.tracker.backwards.over(loss)
+    rank.tracker.steps.before(optimizer, (), {})
     optimizer.step()
-    rank.steps.after_step(optimizer, (), {})
+    rank.tracker.steps.after(optimizer, (), {})
 
 
 def test_steps_of_another_thread_are_no_steps_of_the_training(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_steps_of_another_thread_are_no_steps_of_the_training(tmp_path: Path) ->
     with ThreadPoolExecutor(1) as other:
         for _ in range(3):
             rank.step(optimizer, torch.ones(2, 4))
-            rank.steps.outer_forward(rank.model, [torch.ones(2, 4)])  # a window of the training is open
+            rank.tracker.forwards.outer(rank.model, [torch.ones(2, 4)])  # a window of the training is open
             other.submit(trained_beside, rank).result()
     steps = rank.written(Step)
     assert [step.step for step in steps] == [0, 1, 2]
@@ -43,13 +43,13 @@ def test_an_optimizer_of_the_wrapped_model_may_step_in_a_thread_of_its_own(tmp_p
     optimizer = torch.optim.AdamW(rank.model.parameters())
 
     def step() -> None:
-        rank.steps.before_step(optimizer, (), {})
+        rank.tracker.steps.before(optimizer, (), {})
         optimizer.step()
-        rank.steps.after_step(optimizer, (), {})
+        rank.tracker.steps.after(optimizer, (), {})
 
     with ThreadPoolExecutor(1) as other:
         for _ in range(2):
-            rank.steps.outer_forward(rank.model, [torch.ones(2, 4)])
+            rank.tracker.forwards.outer(rank.model, [torch.ones(2, 4)])
             rank.model(torch.ones(2, 4)).sum().backward()
             other.submit(step).result()
     assert [step.step for step in rank.written(Step)] == [0, 1]

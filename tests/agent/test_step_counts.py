@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
+from ddpdoctor.agent.inside.counted_windows import SAMPLED
 from ddpdoctor.agent.inside.schema.final_records import End
 from ddpdoctor.agent.inside.step_counts import MOST_OPTIMIZERS
-from ddpdoctor.agent.inside.step_tracker import SAMPLED
 from tests.agent.followed_rank import FollowedRank
 
 
 def steps_of_each(rank: FollowedRank) -> list[tuple[str, int]]:
-    rank.steps.close()
+    rank.tracker.close()
     (end,) = rank.written(End)
     return [(one.name, one.steps) for one in end.by_optimizer]
 
@@ -51,9 +51,9 @@ def test_one_step_in_sixteen_is_timed_however_many_forwards_it_has(tmp_path: Pat
     timed = 0
     for _ in range(4 * SAMPLED):
         for _ in range(3):
-            counted = rank.steps.counts_forward(rank.model, [batch])
+            counted = rank.tracker.counted.forward(rank.model, [batch])
             if not counted:
-                rank.steps.outer_forward(rank.model, [batch])
+                rank.tracker.forwards.outer(rank.model, [batch])
             rank.model(batch).sum().backward()
         timed += not counted
         rank.step(optimizer, batch)

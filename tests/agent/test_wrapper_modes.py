@@ -17,7 +17,7 @@ def test_a_wrapper_that_was_left_in_evaluation_mode_hides_nothing_of_a_step(tmp_
     followed.step(optimizer, torch.ones(3, 4))
     followed.model.eval()
     followed.model.module.train()  # as Lightning does after each validation
-    followed.steps.loads(followed.model.module[0])
+    followed.tracker.loads(followed.model.module[0])
     followed.step(optimizer, torch.ones(5, 4))
     assert followed.trace.alive
     first, second = followed.written(Step)

@@ -8,14 +8,8 @@ from weakref import WeakSet
 
 from torch.optim import Optimizer
 
-from .ddp_models import Models
-from .optimizer_settings import Settings
-from .optimizer_state import OptimizerState
-from .overhead_budget import Budget
+from .replica import Replica
 from .schema.source_line import SourceLine
-from .step_counts import StepCounts
-from .tensor_digests import Digests
-from .trace_writer import TraceWriter
 from .write_tracer import Writes
 
 
@@ -32,25 +26,14 @@ class CloseUp:
 class CloseUpWatch:
     """Watches weights, gradients, settings and state between forward, backward and step, in the steps of a replay."""
 
-    def __init__(
-        self,
-        close_up: CloseUp,
-        trace: TraceWriter,
-        budget: Budget,
-        digests: Digests,
-        models: Models,
-        settings: Settings,
-        state: OptimizerState,
-        counts: StepCounts,
-    ) -> None:  # fmt: skip
-        self._close_up, self._budget, self._digests, self._models = close_up, budget, digests, models
-        self._settings, self._state, self._counts = settings, state, counts
-        self._writes = Writes(trace.observing)
+    def __init__(self, close_up: CloseUp, replica: Replica) -> None:
+        self._close_up, self._replica = close_up, replica
+        self._writes = Writes(replica.trace.observing)
         self._optimizers: WeakSet[Optimizer] = WeakSet()
 
     def window_begins(self) -> None:
         """The forwards of another step begin."""
-        self._digests.whole_tensor = self._close_up.tensor if self.is_asked_for() else ""
+        self._replica.digests.whole_tensor = self._close_up.tensor if self.is_asked_for() else ""
 
     def optimizer_steps(self, optimizer: Optimizer) -> None:
         """`optimizer` is one of those whose settings and state are watched from here on."""
@@ -82,20 +65,23 @@ class CloseUpWatch:
 
     def is_asked_for(self) -> bool:
         """Whether the step that comes is one to look into."""
-        return self._counts.steps in self._close_up.steps
+        return self._replica.counts.steps in self._close_up.steps
 
     def _weights(self) -> str:
-        with self._budget:
-            return self._digests.of(self._models.parameters().values())
+        with self._replica.budget:
+            return self._replica.digests.of(self._replica.models.parameters().values())
 
     def _gradients(self) -> str:
-        with self._budget:
-            gradients = (parameter.grad for parameter in self._models.parameters().values())
-            return self._digests.of(gradient for gradient in gradients if gradient is not None)
+        with self._replica.budget:
+            gradients = (parameter.grad for parameter in self._replica.models.parameters().values())
+            return self._replica.digests.of(gradient for gradient in gradients if gradient is not None)
 
     def _settings_and_state(self) -> dict[str, Callable[[], object]]:
         def state() -> object:
-            with self._budget:
-                return {id(optimizer): self._state.of(optimizer) for optimizer in self._optimizers}
+            with self._replica.budget:
+                return {id(optimizer): self._replica.state.of(optimizer) for optimizer in self._optimizers}
 
-        return {"settings": lambda: {id(one): self._settings.of(one) for one in self._optimizers}, "state": state}
+        return {
+            "settings": lambda: {id(one): self._replica.settings.of(one) for one in self._optimizers},
+            "state": state,
+        }

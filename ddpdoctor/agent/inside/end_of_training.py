@@ -6,64 +6,46 @@ of the process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from torch.optim import Optimizer
 
-from .ddp_models import Models
 from .last_weights import LastWeightsLog
-from .optimizer_state import OptimizerState
-from .overhead_budget import Budget
-from .step_counts import StepCounts
-from .tensor_digests import Digests
-from .trace_writer import TraceWriter
+from .replica import Replica
 from .weight_averaging import WeightAveraging
 
 
 class EndOfTraining:
     """Looks at weights and optimizer state at these moments; the trace has those after the last step."""
 
-    def __init__(
-        self,
-        trace: TraceWriter,
-        budget: Budget,
-        digests: Digests,
-        models: Models,
-        counts: StepCounts,
-        state: OptimizerState,
-        averaging: WeightAveraging,
-        optimizers: Callable[[], Sequence[Optimizer]],
-    ) -> None:
-        self._budget, self._models, self._counts = budget, models, counts
-        self._state, self._averaging, self._optimizers = state, averaging, optimizers
-        self._weights = LastWeightsLog(trace, digests, models, counts)
+    def __init__(self, replica: Replica, averaging: WeightAveraging) -> None:
+        self._replica, self._averaging = replica, averaging
+        self._weights = LastWeightsLog(replica.trace, replica.digests, replica.models, replica.counts)
         self._passes = 0  # over loaders that were trained on, as far as they have reached their end
 
     def pass_over(self) -> None:
         """The loop over a loader that was trained on has ended: where no step follows, the weights now are the last ones."""
         self._passes += 1
-        if self._models.count and not self._averaging.count:
-            self._budget.spare("end of a pass", lambda: self._look(f"pass {self._passes}"))
+        if self._replica.models.count and not self._averaging.count:
+            self._replica.budget.spare("end of a pass", lambda: self._look(f"pass {self._passes}"))
 
     def leaves(self) -> None:
         """The rank leaves the process group: its optimizer is still there, which may be gone when the process ends."""
-        if self._models.count and not self._averaging.count:
-            with self._budget:
+        if self._replica.models.count and not self._averaging.count:
+            with self._replica.budget:
                 self._look("leave")
 
     def before_load(self) -> None:
         """A state dict is about to be loaded: its best weights for a test on one rank, say."""
-        with self._budget:
+        with self._replica.budget:
             self._weights.look("load")
 
     def _look(self, moment: str) -> None:
         self._weights.look(moment)
-        self._state.look(self._optimizers(), self._counts, moment)
+        self._replica.state.look(self._replica.optimizers(), self._replica.counts, moment)
 
     def made(self, optimizer: Optimizer) -> None:
         """`optimizer` has stepped."""
         self._weights.made(optimizer)
-        self._state.made(optimizer)
+        self._replica.state.made(optimizer)
 
     def stepped(self, after: str) -> None:
         """The step was audited: after it the weights are those of the table `after`."""
@@ -81,5 +63,5 @@ class EndOfTraining:
         """The process ends: write down weights and state."""
         self.of_models()
         if not self._averaging.count:
-            with self._budget:
-                self._state.write_last(self._optimizers(), self._counts)
+            with self._replica.budget:
+                self._replica.state.write_last(self._replica.optimizers(), self._replica.counts)

@@ -16,7 +16,9 @@ from .trace_writer import TraceWriter
 from .whose_code import is_users, pass_warnings_on, show_as
 
 if TYPE_CHECKING:  # they import torch
+    from .backward_observer import BackwardObserver
     from .close_up import CloseUp
+    from .step_observer import StepObserver
     from .step_tracker import StepTracker
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
@@ -111,23 +113,22 @@ def _is_at_work() -> bool:
 class Tracking:
     """The tracker of one rank, at work."""
 
-    def __init__(self, trace: TraceWriter, steps: StepTracker) -> None:
-        self._trace = trace
-        self._steps = steps
+    def __init__(self, trace: TraceWriter, tracker: StepTracker) -> None:
+        self._trace, self._tracker = trace, tracker
 
     def wrapped_before(self, ddp: Any) -> None:  # noqa: ANN401 - a DistributedDataParallel
         """Follow a model that was wrapped before the tracker was there."""
-        self._trace.observing(self._steps.wrapping)(ddp.module)
-        self._trace.observing(self._steps.wrapped)(ddp)
+        self._trace.observing(self._tracker.audit.wrapping)(ddp.module)
+        self._trace.observing(self._tracker.wrapped)(ddp)
 
     @property
     def waits(self) -> bool:
         """Whether reading the weights may have to wait for a device."""
-        return self._steps.waits
+        return self._tracker.waits
 
     def close(self) -> None:
         """Write the end of the trace; nothing is written after it."""
-        self._trace.observing(self._steps.close)()
+        self._trace.observing(self._tracker.close)()
         self._trace.close()
 
 
@@ -139,35 +140,32 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     from torch.nn.parallel import DistributedDataParallel
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+    from .observers import Requested
     from .overhead_budget import Budget
     from .step_tracker import StepTracker
 
     trace = TraceWriter(rank, segment_bytes=segment_bytes)
     batches = Batches(trace)
     budget = Budget(trace, every, share)
-    steps = StepTracker(
-        trace,
-        batches,
-        budget,
-        collectives=lambda: _called,
-        close_up=_close_up(),
-        probe_every=int(os.environ.get(PROBE) or 0),
-        recompute=os.environ.get(RECOMPUTE) == "1",
-    )
-    observe = trace.observing
-    observe(steps.begin)()
+    requested = Requested(_close_up(), int(os.environ.get(PROBE) or 0), os.environ.get(RECOMPUTE) == "1")
+    tracker = StepTracker(trace, batches, budget, lambda: _called, requested)
+    replica, observe = tracker.replica, trace.observing
+    observe(tracker.audit.begin)()
     batches.install()
-    observe(steps.origins.install)(DistributedDataParallel)
-    observe(steps.settings.install)(trace)
-    observe(steps.mode_changes.install)(trace)
-    observe(_follow_handles)(trace, steps)
-    _follow_wrapper(DistributedDataParallel, steps, trace)
-    _follow_loads(steps, trace)
-    observe(_follow_join)(steps, trace)
-    _follow_backward(steps, trace)
-    register_optimizer_step_pre_hook(trace.counting(steps.counts_before_step, observe(steps.before_step)))
-    register_optimizer_step_post_hook(trace.counting(steps.counts_after_step, observe(steps.after_step)))
-    return Tracking(trace, steps)
+    observe(tracker.observers.origins.install)(DistributedDataParallel)
+    observe(replica.settings.install)(trace)
+    observe(replica.models.mode_changes.install)(trace)
+    observe(_follow_collectives)(tracker, trace)
+    _follow_wrapper(DistributedDataParallel, tracker, trace)
+    _follow_loads(tracker, trace)
+    observe(_follow_join)(tracker.steps, trace)
+    _follow_backward(tracker, trace)
+    _follow_gradients_by_hand(tracker.backwards, trace)
+    _follow_scaler(tracker.steps, trace)
+    counted, steps = tracker.counted, tracker.steps
+    register_optimizer_step_pre_hook(trace.counting(counted.before_step, observe(steps.before)))
+    register_optimizer_step_post_hook(trace.counting(counted.after_step, observe(steps.after)))
+    return Tracking(trace, tracker)
 
 
 def _close_up() -> CloseUp:
@@ -181,26 +179,27 @@ def _close_up() -> CloseUp:
     return CloseUp(range(int(first), int(last) + 1), tensor)
 
 
-def _follow_handles(trace: TraceWriter, steps: StepTracker) -> None:
-    """See the handle of each asynchronous collective, and whether somebody waits for it."""
+def _follow_collectives(tracker: StepTracker, trace: TraceWriter) -> None:
+    """See what each collective is given, the handle of an asynchronous one, and where the process group is destroyed."""
     global _began, _reduced, _leaves
     from torch._C._distributed_c10d import Work
 
-    steps.unwaited.install(Work)
-    _began = trace.observing(steps.unwaited.began)
-    _reduced = trace.observing(steps.reduced)
-    _leaves = trace.observing(steps.leaves)
+    unwaited = tracker.observers.unwaited
+    unwaited.install(Work)
+    _began = trace.observing(unwaited.began)
+    _reduced = trace.observing(tracker.backwards.reduced)
+    _leaves = trace.observing(tracker.leaves)
 
 
-def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> None:  # noqa: ANN401
+def _follow_wrapper(wrapper: Any, tracker: StepTracker, trace: TraceWriter) -> None:  # noqa: ANN401
     """See each DistributedDataParallel before and after it is built, and each of its forwards."""
     from torch.compiler import is_compiling
 
     build: Any = wrapper.__init__
     forward: Any = wrapper.forward
-    was_wrapped: Any = trace.observing(steps.wrapped)
-    begins: Any = trace.counting(steps.counts_forward, trace.observing(steps.outer_forward))
-    is_wrapped: Any = trace.observing(steps.wrapping)
+    was_wrapped: Any = trace.observing(tracker.wrapped)
+    begins: Any = trace.counting(tracker.counted.forward, trace.observing(tracker.forwards.outer))
+    is_wrapped: Any = trace.observing(tracker.audit.wrapping)
 
     @functools.wraps(build)
     def __init__(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, N807
@@ -220,12 +219,12 @@ def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> Non
     wrapper.forward = functools.wraps(forward)(observed)
 
 
-def _follow_loads(steps: StepTracker, trace: TraceWriter) -> None:
+def _follow_loads(tracker: StepTracker, trace: TraceWriter) -> None:
     """See each model before a state dict is loaded into it."""
     from torch import nn
 
     load: Any = nn.Module.load_state_dict
-    loads: Any = trace.observing(steps.loads)
+    loads: Any = trace.observing(tracker.loads)
 
     @functools.wraps(load)
     def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -235,7 +234,7 @@ def _follow_loads(steps: StepTracker, trace: TraceWriter) -> None:
     nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign,assignment]
 
 
-def _follow_join(steps: StepTracker, trace: TraceWriter) -> None:
+def _follow_join(steps: StepObserver, trace: TraceWriter) -> None:
     """Count the forwards and steps of its peers that a rank without data of its own only shadows, inside `Join`.
 
     A step that its optimizer makes there, as that of ZeRO-1 does, is one of these.
@@ -258,33 +257,24 @@ def _follow_join(steps: StepTracker, trace: TraceWriter) -> None:
 
     @functools.wraps(leave)
     def leave_join(self: Any, *error: Any) -> Any:  # noqa: ANN401
-        with steps.in_steps_of_peers():
+        with steps.of_peers():
             return leave(self, *error)
 
     join.__exit__ = leave_join
 
 
-def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
-    """See each `loss.backward()`, each `torch.autograd.grad`, and each step of a GradScaler."""
+def _follow_backward(tracker: StepTracker, trace: TraceWriter) -> None:
+    """See each `loss.backward()`."""
     import torch
 
     tensor: Any = torch.Tensor
     backward: Any = tensor.backward
-    grad: Any = torch.autograd.grad
-    scaler: Any = torch.amp.GradScaler
-    scaled_step: Any = scaler.step
-    begins: Any = trace.observing(steps.backward)
-    over: Any = trace.observing(steps.backward_over)
-    by_hand: Any = trace.observing(steps.grad)
-    scaling: Any = trace.observing(
-        lambda scaler: steps.scaled(float(scaler.get_scale()) if scaler.is_enabled() else None)
-    )
-    was_scaled: Any = trace.observing(
-        lambda scaler, optimizer: steps.overflowed(optimizer) if _left_out(scaler, optimizer) else None
-    )
+    window, counts = tracker.window, tracker.counted.backward
+    begins: Any = trace.observing(tracker.backwards.begins)
+    over: Any = trace.observing(tracker.backwards.over)
 
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        if steps.looks_closely:
+        if window.looks_closely:
             begins()
             trace.backwards += 1
             try:
@@ -294,13 +284,40 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
             trace.raise_held()
             over(self)
             return result
-        steps.backward_passes()
+        counts()
         return backward(self, *args, **kwargs)
+
+    show_as(observed_backward, backward)
+    tensor.backward = functools.wraps(backward)(observed_backward)
+
+
+def _follow_gradients_by_hand(backwards: BackwardObserver, trace: TraceWriter) -> None:
+    """See each `torch.autograd.grad`."""
+    import torch
+
+    grad: Any = torch.autograd.grad
+    by_hand: Any = trace.observing(backwards.grad)
 
     @functools.wraps(grad)
     def observed_grad(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         by_hand()
         return grad(*args, **kwargs)
+
+    torch.autograd.grad = observed_grad
+
+
+def _follow_scaler(steps: StepObserver, trace: TraceWriter) -> None:
+    """See each step of a GradScaler."""
+    import torch
+
+    scaler: Any = torch.amp.GradScaler
+    scaled_step: Any = scaler.step
+    scaling: Any = trace.observing(
+        lambda scaler: steps.scaled(float(scaler.get_scale()) if scaler.is_enabled() else None)
+    )
+    was_scaled: Any = trace.observing(
+        lambda scaler, optimizer: steps.overflowed(optimizer) if _left_out(scaler, optimizer) else None
+    )
 
     @functools.wraps(scaled_step)
     def observed_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -309,9 +326,6 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
         was_scaled(self, optimizer)
         return result
 
-    show_as(observed_backward, backward)
-    tensor.backward = functools.wraps(backward)(observed_backward)
-    torch.autograd.grad = observed_grad
     scaler.step = observed_step
 
 
