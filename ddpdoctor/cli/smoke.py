@@ -119,9 +119,9 @@ def _timed(name: str, stage: Callable[[int], Stage], nproc: int) -> Stage:
 
 def _train(nproc: int) -> Stage:
     from ddpdoctor.cli.train import in_numbers
-    from ddpdoctor.workflows.reference_job import run_training
+    from ddpdoctor.workflows.reference_job import ReferenceJob, run_training
 
-    evidence, _ = run_training(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
+    evidence, _ = run_training(ReferenceJob(nproc=nproc, deadline_seconds=DEADLINE_SECONDS))
     run = evidence.one(TrainingRun)
     if run is None:
         return Stage(evidence=evidence, outcome="could not be judged")

@@ -80,7 +80,7 @@ def train(
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.waits import Waits
     from ddpdoctor.launch.ranks import current_launch
-    from ddpdoctor.workflows.reference_job import SILENCE_SECONDS, run_parity, run_training
+    from ddpdoctor.workflows.reference_job import SILENCE_SECONDS, ReferenceJob, run_parity, run_training
     from ddpdoctor.workflows.reference_scaling import ranks_of, run_scaling
 
     speaks, seconds = True, deadline or math.inf
@@ -90,11 +90,11 @@ def train(
         if scaling is not None:
             evidence = run_scaling(context.args, ranks=ranks_of(scaling), deadline_seconds=seconds, on_event=on_event)
         else:
-            run = run_parity if parity else run_training
             waits = Waits(display, min(seconds, SILENCE_SECONDS))
-            evidence, speaks = run(
-                context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event, on_wait=waits.note
+            job = ReferenceJob(
+                arguments=context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event, on_wait=waits.note
             )
+            evidence, speaks = run_parity(job) if parity else run_training(job)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
     table = evidence.one(ScalingRun)

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,25 +26,58 @@ _ARGPARSE = re.compile(r"^\w+(?:\.py)?: error: (.*)$", re.MULTILINE)
 SILENCE_SECONDS = 300.0  # the job speaks five times a second; a first step on a cold, busy machine takes a minute
 
 
-def run_training(
-    arguments: Sequence[str] = (),
-    *,
-    nproc: int | None,
-    deadline_seconds: float = float("inf"),
-    on_event: OnEvent | None = None,
-    on_wait: Callable[[Waiting], None] | None = None,
-    env: Mapping[str, str] | None = None,
-) -> tuple[Evidence, bool]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceJob:
+    """One run of the reference job. A job that fails, or says nothing for five minutes, leaves the evidence undecided."""
+
+    arguments: Sequence[str] = ()
+    """The options of the job."""
+    nproc: int | None
+    """How many ranks are started on this host; None for one per GPU, or under a launcher, which has started them."""
+    deadline_seconds: float = math.inf
+    """When the job is ended."""
+    on_event: OnEvent | None = None
+    """Called with each event (`step`, `epoch`, `end`) as it comes."""
+    on_wait: Callable[[Waiting], None] | None = None
+    """Under a launcher called once a second until all ranks have met."""
+    env: Mapping[str, str] | None = None
+    """Variables that the ranks get besides those of this process."""
+
+    def run(self, program: str) -> RankRun:
+        """What the ranks that ran `program` of reference_train/ wrote.
+
+        Raises:
+            UsageError: the job refused its input; the message says which and why.
+        """
+        if program == "recipe.py":
+            _check_options(self.arguments, self.nproc)
+        job, given = our_file("reference_train", program), self.arguments
+        if self.on_wait is not None and current_launch() is not None:
+            job, given = our_file("probes", "reference_rank.py"), [str(job), *self.arguments]
+        ranks = run_ranks(
+            job,
+            given,
+            nproc=self.nproc,
+            deadline_seconds=self.deadline_seconds,
+            silence_seconds=SILENCE_SECONDS,
+            on_result=self.on_event,
+            on_wait=self.on_wait,
+            env=self.env,
+        )
+        if refusal := _refusal(ranks):
+            raise UsageError(refusal)
+        return ranks
+
+
+def run_training(job: ReferenceJob) -> tuple[Evidence, bool]:
     """The evidence of one training run, and whether this process reports for the job.
 
-    Without arguments it is the simple path, train.py; with any it is recipe.py, which has the options. `on_event` sees each
-    event (`step`, `epoch`, `end`) as it comes; under a launcher `on_wait` is called once a second until all ranks have met.
-    A job that fails, or says nothing for five minutes, leaves the evidence undecided, with the reason.
+    Without arguments it is the simple path, train.py; with any it is recipe.py, which has the options.
 
     Raises:
-        UsageError: the job refused its input; the message says which and why.
+        UsageError: the job refused its input.
     """
-    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event, on_wait, env)
+    ranks = job.run("recipe.py" if job.arguments else "train.py")
     end = _event(ranks, "end")
     if end is None:
         return _nothing(ranks, "TrainingRun"), ranks.speaks
@@ -51,51 +85,14 @@ def run_training(
     return Evidence(job=(msgspec.convert({**_finite(end), "epochs": epochs}, TrainingRun),)), True
 
 
-def run_parity(
-    arguments: Sequence[str] = (),
-    *,
-    nproc: int | None,
-    deadline_seconds: float = float("inf"),
-    on_event: OnEvent | None = None,
-    on_wait: Callable[[Waiting], None] | None = None,
-    env: Mapping[str, str] | None = None,
-) -> tuple[Evidence, bool]:
+def run_parity(job: ReferenceJob) -> tuple[Evidence, bool]:
     """The evidence of comparing N ranks with one process (reference_train/parity.py); otherwise as `run_training`."""
-    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event, on_wait, env)
+    ranks = job.run("parity.py")
     proof = _event(ranks, "proof")
     if proof is None:
         return _nothing(ranks, "ParityRun"), ranks.speaks
     gates = [_finite(event) for event in ranks.results if event["event"] == "gate"]
     return Evidence(job=(msgspec.convert({**proof, "gates": gates}, ParityRun),)), True
-
-
-def _run(
-    program: str,
-    arguments: Sequence[str],
-    nproc: int | None,
-    deadline_seconds: float,
-    on_event: OnEvent | None,
-    on_wait: Callable[[Waiting], None] | None,
-    env: Mapping[str, str] | None,
-) -> RankRun:
-    if program == "recipe.py":
-        _check_options(arguments, nproc)
-    job, given = our_file("reference_train", program), arguments
-    if on_wait is not None and current_launch() is not None:
-        job, given = our_file("probes", "reference_rank.py"), [str(job), *arguments]
-    ranks = run_ranks(
-        job,
-        given,
-        nproc=nproc,
-        deadline_seconds=deadline_seconds,
-        silence_seconds=SILENCE_SECONDS,
-        on_result=on_event,
-        on_wait=on_wait,
-        env=env,
-    )
-    if refusal := _refusal(ranks):
-        raise UsageError(refusal)
-    return ranks
 
 
 def _check_options(arguments: Sequence[str], nproc: int | None) -> None:

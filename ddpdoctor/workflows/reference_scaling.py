@@ -15,7 +15,7 @@ from ddpdoctor.evidence.training import ScalingPoint, ScalingRun, TrainingRun
 from ddpdoctor.host.cgroup import Cgroup
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.launch.ranks import MAX_LOCAL_RANKS
-from ddpdoctor.workflows.reference_job import OnEvent, run_training
+from ddpdoctor.workflows.reference_job import OnEvent, ReferenceJob, run_training
 
 STEPS = 60  # a second on a core; the first ones, with their allocations, weigh little then
 BATCH = 64  # samples per rank in the weak runs, and of one rank in the strong ones
@@ -62,10 +62,11 @@ def run_scaling(
     runs: list[TrainingRun] = []
     others = Others()
     for number, batch in [(number, batch) for number in ranks for batch in (weak, strong)]:
-        evidence, _ = run_training(
-            [*arguments, *batch, "--max-steps", str(STEPS)],
+        job = ReferenceJob(
+            arguments=[*arguments, *batch, "--max-steps", str(STEPS)],
             nproc=number, deadline_seconds=deadline_seconds, on_event=on_event, env=alike,
         )  # fmt: skip
+        evidence, _ = run_training(job)
         run = evidence.one(TrainingRun)
         if run is None:
             return evidence

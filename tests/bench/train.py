@@ -103,10 +103,10 @@ def one_rank() -> dict[str, dict[str, float]]:
 def two_ranks() -> Iterator[str]:
     """The throughput of two ranks on either data set, and the share of communication that DDP's own clock says they hide."""
     from ddpdoctor.evidence.training import TrainingRun
-    from ddpdoctor.workflows.reference_job import run_training
+    from ddpdoctor.workflows.reference_job import ReferenceJob, run_training
 
     for options in (["--max-steps", "120"], ["--dataset", "cifar10", "--max-steps", "40"]):
-        evidence, _ = run_training(options, nproc=2, deadline_seconds=200)
+        evidence, _ = run_training(ReferenceJob(arguments=options, nproc=2, deadline_seconds=200))
         run = evidence.one(TrainingRun)
         assert run is not None, evidence.undecided
         hidden = "unknown" if run.overlap is None else f"{run.overlap:.0%}"

@@ -110,7 +110,7 @@ class CountedWindows:
             or replica.budget.follows_audit
             or replica.settings.are_loaded
             or observers.gradient_groups.are_due
-            or not observers.steps_by_optimizer.counts(optimizer)  # last: it is counted then
+            or not replica.steps_by_optimizer.counts(optimizer)  # last: it is counted then
         ):
             return False
         replica.models.step(optimizer)

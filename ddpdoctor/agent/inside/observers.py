@@ -20,7 +20,6 @@ from .probe import ProbeLog
 from .recompute import Recomputation
 from .replica import Replica
 from .shard_digests import Parts
-from .step_counts import StepsByOptimizer
 from .trained_weights import TrainedWeights
 from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
@@ -49,7 +48,6 @@ class Observers:
         trace, digests, models = replica.trace, replica.digests, replica.models
         self.batches = batches
         self.origins = Origins(trace)
-        self.steps_by_optimizer = StepsByOptimizer(replica.settings)
         self.weights = TrainedWeights(models, digests, replica.optimizers)
         self.averaging = WeightAveraging(self.weights.tensors)
         self.gradients = GradientHooks(trace, replica.budget, digests, models)

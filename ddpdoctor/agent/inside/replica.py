@@ -10,7 +10,7 @@ from .ddp_models import Models
 from .optimizer_settings import Settings
 from .optimizer_state import OptimizerState
 from .overhead_budget import Budget
-from .step_counts import StepCounts
+from .step_counts import StepCounts, StepsByOptimizer
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter
 
@@ -24,6 +24,7 @@ class Replica:
         self.digests = Digests(trace)
         self.models = Models()
         self.settings = Settings()
+        self.steps_by_optimizer = StepsByOptimizer(self.settings)
         self.state = OptimizerState(trace, self.digests, self.models)
 
     def optimizers(self) -> Sequence[Optimizer]:

@@ -75,7 +75,7 @@ class StepObserver:
         replica.settings.stepped(optimizer)
         replica.counts.step(counted=counted)
         if counted:
-            observers.steps_by_optimizer.step(optimizer, replica.counts.steps - 1)
+            replica.steps_by_optimizer.step(optimizer, replica.counts.steps - 1)
         observers.averaging.stepped(counted=counted)
         observers.gradient_groups.stepped()
         window.end()

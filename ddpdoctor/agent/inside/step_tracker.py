@@ -63,7 +63,7 @@ class StepTracker:
         again = models.add(ddp)
         if models.count == 1 and not again:
             counts.restart()
-            observers.steps_by_optimizer.forget()
+            replica.steps_by_optimizer.forget()
             replica.budget.restart()
         self._steps_at_wrap = counts.steps
         observers.end.forget()
@@ -113,5 +113,5 @@ class StepTracker:
         with budget:
             observers.unwrapped.close()
         observers.end.of_process()
-        never_ran, by_optimizer = observers.probe.never_ran, observers.steps_by_optimizer.each
+        never_ran, by_optimizer = observers.probe.never_ran, replica.steps_by_optimizer.each
         replica.trace.write(End(counts.steps, counts.forwards, budget.interval, never_ran, by_optimizer))
