@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor import cli
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.ranks import nccl_ras
 from ddpdoctor.render.console import new_console
@@ -22,7 +22,8 @@ VARIABLES = (
 DDPDOCTOR = Path(__file__).parents[1] / "ddpdoctor"
 # Who reads a number of digits with another bound, or of what only the kernel or ddpdoctor itself writes.
 BOUNDED_OTHERWISE = {
-    "agent/inside/allow_ptrace.py", "agent/inside/call_ring.py", "agent/inside/rank_process.py", "checkpoints/layout.py",
+    "agent/inside/process/allow_ptrace.py", "agent/inside/calls/call_ring.py", "agent/inside/rank_process.py",
+    "checkpoints/layout.py",
     "checks/ddp763_same_node_rank_everywhere.py", "checks/ddp708_more_ranks_than_gpus.py", "cli/terminal.py", "host/cgroup.py",
     "host/limits.py", "host/network.py", "host/processes.py", "host/system_calls.py", "launch/process_tree.py",
     "launch/ranks.py", "launch/stderr_tee.py", "launch/subreaper.py", "logs/launchers.py", "planted_files.py",

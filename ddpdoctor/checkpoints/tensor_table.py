@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ddpdoctor.agent.inside.fingerprint import best_method, digests
+from ddpdoctor.agent.inside.tensors.fingerprint import best_method, digests
 from ddpdoctor.checkpoints.layout import Part, named
 from ddpdoctor.checkpoints.open_checkpoint import open_checkpoint
 from ddpdoctor.checkpoints.reader import Path_, UnreadableError

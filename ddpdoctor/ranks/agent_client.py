@@ -7,7 +7,7 @@ import socket
 import time
 from pathlib import Path
 
-from ddpdoctor.agent.inside.recorder_socket import RECORDER
+from ddpdoctor.agent.inside.process.recorder_socket import RECORDER
 from ddpdoctor.host.owned_files import check_listener
 from ddpdoctor.ranks.connection_until import ConnectionUntil
 
@@ -21,7 +21,8 @@ class NoAnswer(Exception):  # noqa: N818 - it is an answer: the rank does not
 def ask_agent(path: Path, request: bytes = RECORDER, *, deadline_seconds: float, owner: int | None = None) -> bytes:
     """The pickled flight recorder, or the part of it that `request` names, from the agent's thread.
 
-    `request` is one of those that `agent.inside.recorder_socket` answers. With `owner`, only a process of that user is asked.
+    `request` is one of those that `agent.inside.process.recorder_socket` answers. With `owner`, only a process of that user
+    is asked.
 
     Raises:
         NoAnswer: nobody is there, or the thread cannot run: the process is stopped, or the GIL is never free.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ddpdoctor.agent.inside.recorder_socket import MISSING_GRADIENTS
+from ddpdoctor.agent.inside.process.recorder_socket import MISSING_GRADIENTS
 from ddpdoctor.agent.inside.schema.missing_gradients import MissingGradients as MissingGradientsAnswer
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.ranks import MissingGradients

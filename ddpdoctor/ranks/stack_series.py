@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ddpdoctor.agent.inside.recorder_socket import THREAD
+from ddpdoctor.agent.inside.process.recorder_socket import THREAD
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.stacks import Stacks, Thread
 

@@ -11,9 +11,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ddpdoctor.agent.inside.dtensor import is_meshed, local_part
-from ddpdoctor.agent.inside.fingerprint import Method, best_method, combined, digests
-from ddpdoctor.agent.inside.named_tensors import Item, inventory, structure_digest, unwrapped
+from ddpdoctor.agent.inside.tensors.dtensor import is_meshed, local_part
+from ddpdoctor.agent.inside.tensors.fingerprint import Method, best_method, combined, digests
+from ddpdoctor.agent.inside.tensors.named_tensors import Item, inventory, structure_digest, unwrapped
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.comparison import order_difference, structure_differences
 from ddpdoctor.evidence.replicas import ROLES, Replicas, Role, Side, StructureDifference, ValueDifference

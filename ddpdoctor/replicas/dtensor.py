@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ddpdoctor.agent.inside.dtensor import holders, local_part, offset
-from ddpdoctor.agent.inside.fingerprint import Method, digests
-from ddpdoctor.agent.inside.named_tensors import Item
+from ddpdoctor.agent.inside.tensors.dtensor import holders, local_part, offset
+from ddpdoctor.agent.inside.tensors.fingerprint import Method, digests
+from ddpdoctor.agent.inside.tensors.named_tensors import Item
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.replicas import Role, Side, ValueDifference
 from ddpdoctor.replicas.allgather import Wire

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from ddpdoctor.agent.inside.fingerprint import as_bytes, row_hashes, weights
+from ddpdoctor.agent.inside.tensors.fingerprint import as_bytes, row_hashes, weights
 from ddpdoctor.replicas.allgather import Wire
 
 LEAF_WORDS = 64

@@ -20,8 +20,8 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as loading
 
 from ddpdoctor.agent.inside import verify_sync_feature
-from ddpdoctor.agent.inside.optimizer_settings import SCHEDULES
 from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.training.optimizer_settings import SCHEDULES
 
 OURS = ("ddpdoctor.agent.", "ddpdoctor.replicas.")  # the modules whose functions and hooks are taken out again
 WRAPPED: tuple[Any, ...] = (  # what the tracker puts functions of its own into

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ddpdoctor.agent.inside.recorder_socket import CALLS
+from ddpdoctor.agent.inside.process.recorder_socket import CALLS
 from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, Activity, activity_in_stack
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from ddpdoctor.agent.inside.dataloader_hooks import Batches
-from ddpdoctor.agent.inside.observers import Requested
+from ddpdoctor.agent.inside.data.dataloader_hooks import Batches
 from ddpdoctor.agent.inside.overhead_budget import Budget
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.training_trace import TraceRecord, segment_name
-from ddpdoctor.agent.inside.step_tracker import StepTracker
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.training.observers import Requested
+from ddpdoctor.agent.inside.training.step_tracker import StepTracker
 from ddpdoctor.ranks.training_trace_files import read_trace
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
 
-from ddpdoctor.agent.inside.fingerprint import digests
-from ddpdoctor.agent.inside.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.fingerprint import digests
+from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
 
 LARGE = 1 << 17
 

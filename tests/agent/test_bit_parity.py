@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ddpdoctor.agent.inside.bit_parity import parities
-from ddpdoctor.agent.inside.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.bit_parity import parities
+from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])

@@ -14,9 +14,9 @@ import pytest
 
 from ddpdoctor.agent import given_up, job_environment
 from ddpdoctor.agent.inside.post_import_hook import after_import
+from ddpdoctor.agent.inside.process.thread_excepthook import record_thread_errors
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.rank_end import GaveUp
-from ddpdoctor.agent.inside.thread_excepthook import record_thread_errors
 from ddpdoctor.ranks.agent_files import find_ranks
 
 RANK = """

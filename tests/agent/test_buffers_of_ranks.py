@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.buffer_writes import BufferWrites
-from ddpdoctor.agent.inside.ddp_models import Models, WrappedModel
 from ddpdoctor.agent.inside.schema.step_records import Step
+from ddpdoctor.agent.inside.training.buffer_writes import BufferWrites
+from ddpdoctor.agent.inside.training.ddp_models import Models, WrappedModel
 from tests.agent.followed_rank import FollowedRank
 
 

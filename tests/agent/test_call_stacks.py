@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from ddpdoctor.agent.inside import call_stacks
-from ddpdoctor.agent.inside.call_stacks import MOST_STACKS, Stack, Stacks
+from ddpdoctor.agent.inside.calls import call_stacks
+from ddpdoctor.agent.inside.calls.call_stacks import MOST_STACKS, Stack, Stacks
 
 
 def called_from_two_lines(stacks: Stacks) -> list[Stack]:

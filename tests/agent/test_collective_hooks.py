@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ddpdoctor.agent.inside.collective_hooks import CollectiveHooks
+from ddpdoctor.agent.inside.calls.collective_hooks import CollectiveHooks
 
 
 class Group:

@@ -15,9 +15,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import (
     powerSGD_hook,
 )
 
-from ddpdoctor.agent.inside import parameter_origin
-from ddpdoctor.agent.inside.parameter_origin import Origins
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.training import parameter_origin
+from ddpdoctor.agent.inside.training.parameter_origin import Origins
 
 WORLD, SUBGROUP = SimpleNamespace(), SimpleNamespace()
 WRAPPED = default_hooks.fp16_compress_wrapper(default_hooks.bf16_compress_wrapper(powerSGD_hook.powerSGD_hook))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, Subset, TensorDataset
 
-from ddpdoctor.agent.inside.data_identity import data_digest
+from ddpdoctor.agent.inside.data.data_identity import data_digest
 
 
 class Kept(Dataset[Any]):

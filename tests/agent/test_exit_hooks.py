@@ -12,7 +12,7 @@ from ddpdoctor.ranks.json_records import read_json
 
 PROGRAM = """
 import sys
-from ddpdoctor.agent.inside import exit_hooks
+from ddpdoctor.agent.inside.process import exit_hooks
 from ddpdoctor.agent.inside.rank_process import Rank
 exit_hooks.keep_recorder = lambda rank: None  # there is none, and PyTorch need not be imported for that
 rank = Rank({directory!r})

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ddpdoctor.agent.inside import triton_row_hash
-from ddpdoctor.agent.inside.fingerprint import ROW, STAGED_ROWS, as_bytes, digests, row_hashes, weights
-from ddpdoctor.agent.inside.named_tensors import inventory, structure_digest
-from ddpdoctor.agent.inside.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors import triton_row_hash
+from ddpdoctor.agent.inside.tensors.fingerprint import ROW, STAGED_ROWS, as_bytes, digests, row_hashes, weights
+from ddpdoctor.agent.inside.tensors.named_tensors import inventory, structure_digest
+from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
 
 METHODS = ["linear", "xxh3"]
 DTYPES = [

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 
-from ddpdoctor.agent.inside.forward_hook import ForwardHook
+from ddpdoctor.agent.inside.training.forward_hook import ForwardHook
 
 
 def hooked() -> tuple[nn.Module, ForwardHook, list[Any]]:

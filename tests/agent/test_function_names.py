@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpdoctor.agent.inside import progress_counters
+from ddpdoctor.agent.inside.calls import progress_counters
 from ddpdoctor.agent.inside.whose_code import pass_warnings_on
 
 

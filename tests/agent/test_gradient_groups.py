@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ddpdoctor.agent.inside.gradient_groups import GradientGroups
+from ddpdoctor.agent.inside.training.gradient_groups import GradientGroups
 
 WEIGHTS = [torch.zeros(8, 4), torch.zeros(4)]
 ACTIVATIONS, GRADIENTS, NORM = torch.zeros(64), torch.zeros(36), torch.zeros(1)

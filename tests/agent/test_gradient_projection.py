@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ddpdoctor.agent.inside.gradient_projection import factors_of, projection
-from ddpdoctor.agent.inside.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.gradient_projection import factors_of, projection
+from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
 
 WIDTHS = [*range(1, 17), 24, 32, 48, 63, 64, 65, 96, 100, 128, 192, 256, 300, 512, 768, 1024, 2048, 3072, 4096, 8192]
 FAMILIES: dict[str, Callable[[Tensor, int], Tensor]] = {

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.ddp_models import Models
-from ddpdoctor.agent.inside.integrity import IntegrityLog
-from ddpdoctor.agent.inside.step_counts import StepCounts
+from ddpdoctor.agent.inside.training.ddp_models import Models
+from ddpdoctor.agent.inside.training.integrity import IntegrityLog
+from ddpdoctor.agent.inside.training.step_counts import StepCounts
 
 
 def replaced(parameter: nn.Parameter) -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.ddp_models import Models
-from ddpdoctor.agent.inside.integrity import IntegrityLog
-from ddpdoctor.agent.inside.module_listing import Listing
-from ddpdoctor.agent.inside.step_counts import StepCounts
+from ddpdoctor.agent.inside.tensors.module_listing import Listing
+from ddpdoctor.agent.inside.training.ddp_models import Models
+from ddpdoctor.agent.inside.training.integrity import IntegrityLog
+from ddpdoctor.agent.inside.training.step_counts import StepCounts
 
 
 def test_a_held_model_is_walked_through_once_and_again_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

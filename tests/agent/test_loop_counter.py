@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.call_stacks import Stacks
-from ddpdoctor.agent.inside.loop_counter import Turns
+from ddpdoctor.agent.inside.calls.call_stacks import Stacks
+from ddpdoctor.agent.inside.calls.loop_counter import Turns
 
 WITHIN_A_FUNCTION = [0, 1, 2] if sys.version_info >= (3, 13) else [None] * 3
 SCRIPTS = {

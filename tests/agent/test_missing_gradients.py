@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from ddpdoctor.agent.inside import missing_gradients
+from ddpdoctor.agent.inside.calls import missing_gradients
 
 
 class Wrapped(torch.nn.Module):

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.mode_changes import ModeChanges
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.training.mode_changes import ModeChanges
 
 
 class ByValue(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ddpdoctor.agent.inside.gradients import not_finite
+from ddpdoctor.agent.inside.training.gradients import not_finite
 
 
 def weight(*values: float, trained: bool = True) -> Tensor:

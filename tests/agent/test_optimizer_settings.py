@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from ddpdoctor.agent.inside.optimizer_settings import SCHEDULES, Settings
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
-from ddpdoctor.agent.inside.step_counts import StepsByOptimizer
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.training.optimizer_settings import SCHEDULES, Settings
+from ddpdoctor.agent.inside.training.step_counts import StepsByOptimizer
 
 
 def here() -> int:

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ddpdoctor.agent.inside import whereabouts
-from ddpdoctor.agent.inside.ddp_models import Models
-from ddpdoctor.agent.inside.gradient_projection import projection
-from ddpdoctor.agent.inside.module_listing import Listing
-from ddpdoctor.agent.inside.packed_tensors import LocalGradients, Packed
+from ddpdoctor.agent.inside.tensors import whereabouts
+from ddpdoctor.agent.inside.tensors.gradient_projection import projection
+from ddpdoctor.agent.inside.tensors.module_listing import Listing
+from ddpdoctor.agent.inside.tensors.packed_tensors import LocalGradients, Packed
+from ddpdoctor.agent.inside.training.ddp_models import Models
 from ddpdoctor.ranks.element_texts import element_texts
 from tests.agent import odd_tensors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from ddpdoctor.agent.inside.progress_counters import Numbers, _arguments
+from ddpdoctor.agent.inside.calls.progress_counters import Numbers, _arguments
 
 
 class DataSet:

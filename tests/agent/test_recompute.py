@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.ddp_models import Models
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.recompute import Recomputation
 from ddpdoctor.agent.inside.schema.hardware_records import Recomputed
-from ddpdoctor.agent.inside.step_counts import StepCounts
-from ddpdoctor.agent.inside.tensor_digests import Digests
+from ddpdoctor.agent.inside.tensors.tensor_digests import Digests
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.training.ddp_models import Models
+from ddpdoctor.agent.inside.training.recompute import Recomputation
+from ddpdoctor.agent.inside.training.step_counts import StepCounts
 
 
 class _Written(TraceWriter):

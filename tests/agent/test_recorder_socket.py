@@ -14,15 +14,15 @@ from typing import cast
 
 import pytest
 
-from ddpdoctor.agent.inside import recorder_socket
-from ddpdoctor.agent.inside.recorder_socket import CALLS, RECORDER, STATUS
+from ddpdoctor.agent.inside.process import recorder_socket
+from ddpdoctor.agent.inside.process.recorder_socket import CALLS, RECORDER, STATUS
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 
 RANK = """
 import sys
 import torch
 import torch.distributed as dist
-from ddpdoctor.agent.inside.recorder_socket import recorder_pickle
+from ddpdoctor.agent.inside.process.recorder_socket import recorder_pickle
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 dist.all_reduce(torch.ones(2))
@@ -45,7 +45,7 @@ import sys
 import torch
 import torch.distributed as dist
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.recorder_socket import answer_requests
+from ddpdoctor.agent.inside.process.recorder_socket import answer_requests
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for _ in range(3):
@@ -88,7 +88,7 @@ def test_a_rank_hands_out_parts_of_its_recorder() -> None:
 WHILE_IT_DUMPS = """
 import threading
 import torch
-from ddpdoctor.agent.inside.recorder_socket import _without_inductor
+from ddpdoctor.agent.inside.process.recorder_socket import _without_inductor
 
 dumps, compiled = threading.Event(), threading.Event()
 

@@ -8,9 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
+from ddpdoctor.agent.inside.process.recorder_socket import RECORDER
+from ddpdoctor.agent.inside.process.recorders_before_end import keep_all, keeps_before
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.recorder_socket import RECORDER
-from ddpdoctor.agent.inside.recorders_before_end import keep_all, keeps_before
 
 ANSWER = b"a recorder" * 100_000
 
@@ -77,9 +77,9 @@ def test_who_ends_a_rank_asks_first_and_ends_it_in_any_case(short_dir: Path) -> 
 
 HOOKED = """
 import sys
-from ddpdoctor.agent.inside.exit_hooks import record_children
+from ddpdoctor.agent.inside.process.exit_hooks import record_children
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.recorders_before_end import keep_recorders
+from ddpdoctor.agent.inside.process.recorders_before_end import keep_recorders
 rank = Rank(sys.argv[1])
 record_children(rank)  # both follow `multiprocessing.popen_fork`
 keep_recorders(rank)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent.inside.process.rendezvous_writes import follow_writes
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.rendezvous_writes import follow_writes
 from ddpdoctor.agent.inside.schema.call_texts import EnvWrite
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 

@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
 from torch.utils.data.distributed import DistributedSampler
 
-from ddpdoctor.agent.inside.sampler_shares import SamplerShares
+from ddpdoctor.agent.inside.data.sampler_shares import SamplerShares
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 
 

@@ -18,15 +18,16 @@ from unittest.mock import MagicMock, call
 import pytest
 import torch
 
-from ddpdoctor.agent.inside import integrity, readable_tensors
-from ddpdoctor.agent.inside.collective_hooks import CollectiveHooks
-from ddpdoctor.agent.inside.dataloader_hooks import LoaderEpoch
-from ddpdoctor.agent.inside.gradients import _Hooks
+from ddpdoctor.agent.inside.calls.collective_hooks import CollectiveHooks
+from ddpdoctor.agent.inside.data.dataloader_hooks import LoaderEpoch
 from ddpdoctor.agent.inside.overhead_budget import Budget
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.signal_errors import job_keeps
-from ddpdoctor.agent.inside.tensor_digests import Digests
+from ddpdoctor.agent.inside.tensors import readable_tensors
+from ddpdoctor.agent.inside.tensors.tensor_digests import Digests
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.training import integrity
+from ddpdoctor.agent.inside.training.gradients import _Hooks
 
 
 class OutOfTimeError(Exception):

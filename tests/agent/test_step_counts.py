@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.counted_windows import SAMPLED
 from ddpdoctor.agent.inside.schema.final_records import End
-from ddpdoctor.agent.inside.step_counts import MOST_OPTIMIZERS
+from ddpdoctor.agent.inside.training.counted_windows import SAMPLED
+from ddpdoctor.agent.inside.training.step_counts import MOST_OPTIMIZERS
 from tests.agent.followed_rank import FollowedRank
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.tensor_digests import Digests, tensors_in
+from ddpdoctor.agent.inside.tensors.tensor_digests import Digests, tensors_in
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 
 

@@ -13,8 +13,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from ddpdoctor.agent.inside.call_ring import CallRing
-from ddpdoctor.agent.inside.training_loop import TrainingLoop
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.training_loop import TrainingLoop
 from tests.agent.followed_rank import FollowedRank
 
 LOADER = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from ddpdoctor.agent.inside.schema.step_records import Evaluating
-from ddpdoctor.agent.inside.training_modes import TrainingModes
+from ddpdoctor.agent.inside.training.training_modes import TrainingModes
 
 
 def model() -> nn.Sequential:

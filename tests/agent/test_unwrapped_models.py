@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from ddpdoctor.agent.inside.forward_hook import ForwardHook
 from ddpdoctor.agent.inside.reachable_objects import MOST_OBJECTS, reachable
-from ddpdoctor.agent.inside.unwrapped_models import UnwrappedLog, _containers
+from ddpdoctor.agent.inside.training.forward_hook import ForwardHook
+from ddpdoctor.agent.inside.training.unwrapped_models import UnwrappedLog, _containers
 
 
 class Trainer:

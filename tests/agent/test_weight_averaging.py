@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ddpdoctor.agent.inside.weight_averaging import WeightAveraging
+from ddpdoctor.agent.inside.training.weight_averaging import WeightAveraging
 
 WEIGHTS = [torch.zeros(8, 4), torch.zeros(4)]
 

@@ -13,7 +13,7 @@ from ddpdoctor.ranks.agent_client import NoAnswer, ask_worker_server
 RANK = """
 import sys, threading
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.worker_server import start_worker_server
+from ddpdoctor.agent.inside.process.worker_server import start_worker_server
 rank = Rank(sys.argv[1])
 rank.place((), {})
 start_worker_server(rank)

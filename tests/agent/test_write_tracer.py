@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from ddpdoctor.agent.inside import write_tracer
-from ddpdoctor.agent.inside.optimizer_settings import Settings
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
-from ddpdoctor.agent.inside.write_tracer import Writes
-from ddpdoctor.agent.inside.write_watch import WriteWatch
+from ddpdoctor.agent.inside.training import write_tracer
+from ddpdoctor.agent.inside.training.optimizer_settings import Settings
+from ddpdoctor.agent.inside.training.write_tracer import Writes
+from ddpdoctor.agent.inside.training.write_watch import WriteWatch
 
 
 class Made(NamedTuple):

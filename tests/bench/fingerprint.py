@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ddpdoctor.agent.inside.fingerprint import combined, digests
+from ddpdoctor.agent.inside.tensors.fingerprint import combined, digests
 
 ROUNDS = 9  # the methods in turns, so that what else the machine does meets all of them
 SLOW_ROUNDS = 3

@@ -21,7 +21,7 @@ RANK = """
 import os, sys, time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "torch", "distributed"))
 from distributed_c10d import all_reduce
-from _ddpdoctor_inside.call_ring import CallRing
+from _ddpdoctor_inside.calls.call_ring import CallRing
 rank, path = int(os.environ["RANK"]), f"{os.environ['DDPDOCTOR_AGENT_DIR']}/{os.getpid()}.ring"
 ring = CallRing(path, rank=rank, world_size=2, restart=0)
 ring.count_step()

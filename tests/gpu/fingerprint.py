@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ddpdoctor.agent.inside.fingerprint import digests
+from ddpdoctor.agent.inside.tensors.fingerprint import digests
 
 ROUNDS = 20
 GIGABYTE = 1 << 30

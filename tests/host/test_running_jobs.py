@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.agent.inside.schema import call_ring as layout
 from ddpdoctor.host import processes, running_jobs
 from ddpdoctor.host.running_jobs import _agents, ended_for, find_jobs, joinings_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.ranks.agent_files import find_ranks, ranks_of_attempts
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.agent.inside.schema import call_ring as layout
 from ddpdoctor.agent.inside.schema import call_texts
 from ddpdoctor.agent.inside.schema.call_ring import (

@@ -6,7 +6,7 @@ import json
 import signal
 from pathlib import Path
 
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure

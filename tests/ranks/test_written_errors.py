@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ddpdoctor.agent.inside.exit_hooks import described
+from ddpdoctor.agent.inside.process.exit_hooks import described
 from ddpdoctor.ranks.written_errors import error_of
 
 

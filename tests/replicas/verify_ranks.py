@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpdoctor import verify_sync
-from ddpdoctor.agent.inside import fingerprint
+from ddpdoctor.agent.inside.tensors import fingerprint
 from ddpdoctor.replicas.allgather import Wire
 from ddpdoctor.replicas.compare import compare
 from ddpdoctor.replicas.hash_tree import locate

@@ -10,16 +10,16 @@ import threading
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .dataloader_hooks import Batches
+from .data.dataloader_hooks import Batches
 from .rank_process import Rank
 from .trace_writer import TraceWriter
 from .whose_code import is_users, pass_warnings_on, show_as
 
 if TYPE_CHECKING:  # they import torch
-    from .backward_observer import BackwardObserver
-    from .close_up import CloseUp
-    from .step_observer import StepObserver
-    from .step_tracker import StepTracker
+    from .training.backward_observer import BackwardObserver
+    from .training.close_up import CloseUp
+    from .training.step_observer import StepObserver
+    from .training.step_tracker import StepTracker
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
 CLOSE_UP = "DDPDOCTOR_SYNC_CLOSE_UP"  # `3-5 a.weight`: what to look for in these steps
@@ -140,9 +140,9 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     from torch.nn.parallel import DistributedDataParallel
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    from .observers import Requested
     from .overhead_budget import Budget
-    from .step_tracker import StepTracker
+    from .training.observers import Requested
+    from .training.step_tracker import StepTracker
 
     trace = TraceWriter(rank, segment_bytes=segment_bytes)
     batches = Batches(trace)
@@ -169,7 +169,7 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
 
 
 def _close_up() -> CloseUp:
-    from .close_up import CloseUp
+    from .training.close_up import CloseUp
 
     asked = os.environ.get(CLOSE_UP)
     if not asked:

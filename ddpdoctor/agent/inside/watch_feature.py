@@ -7,10 +7,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .exit_hooks import record_children, record_uncaught
+from .process.exit_hooks import record_children, record_uncaught
+from .process.recorders_before_end import keep_recorders
+from .process.rendezvous_writes import follow_writes
 from .rank_process import Rank
-from .recorders_before_end import keep_recorders
-from .rendezvous_writes import follow_writes
 
 DEBUG_LEVEL = "DDPDOCTOR_DEBUG_LEVEL"
 """The debug level for ranks that have set none."""
@@ -26,8 +26,8 @@ def started(rank: Rank) -> None:
 
 def imported(c10d: ModuleType, rank: Rank) -> None:
     """Before anybody can import from `torch.distributed`. A process may prepare for long before it joins."""
-    from .allow_ptrace import allow_stacks
-    from .collective_hooks import CollectiveHooks
+    from .calls.collective_hooks import CollectiveHooks
+    from .process.allow_ptrace import allow_stacks
 
     with rank.giving_up("allowing py-spy"):
         allow_stacks(os.environ.get("DDPDOCTOR_WATCHER", ""))
@@ -36,12 +36,12 @@ def imported(c10d: ModuleType, rank: Rank) -> None:
 
 def joining(rank: Rank) -> None:
     """Before the rendezvous, in which a rank may already hang."""
-    from .call_log import CallLog
-    from .progress_counters import count_steps
-    from .recorder_socket import answer_requests
+    from .calls.call_log import CallLog
+    from .calls.progress_counters import count_steps
+    from .process.recorder_socket import answer_requests
+    from .process.thread_excepthook import record_thread_errors
+    from .process.worker_server import start_worker_server
     from .schema.call_texts import Joining
-    from .thread_excepthook import record_thread_errors
-    from .worker_server import start_worker_server
 
     with rank.giving_up("the worker server"):
         start_worker_server(rank)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ddpdoctor.agent.inside.freed_memory import return_freed_memory
+from ddpdoctor.agent.inside.process.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence, by_rank

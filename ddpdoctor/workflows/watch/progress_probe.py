@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ddpdoctor.agent.inside.recorder_socket import STATUS
+from ddpdoctor.agent.inside.process.recorder_socket import STATUS
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import RankProcess

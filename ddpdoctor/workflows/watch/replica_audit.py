@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ddpdoctor.agent import gave_up
-from ddpdoctor.agent.inside.freed_memory import return_freed_memory
+from ddpdoctor.agent.inside.process.freed_memory import return_freed_memory
 from ddpdoctor.agent.inside.schema.hardware_records import Probe
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING
 from ddpdoctor.agent.inside.schema.step_records import Step, Stepping

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.call_log import CallLog
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_log import CallLog
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.agent.inside.schema.error import Error

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from ddpdoctor.agent.inside.call_ring import CallRing
+from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.host.oom import MemoryWatch
 from ddpdoctor.ranks.agent_files import find_ranks
 

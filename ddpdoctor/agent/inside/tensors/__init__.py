@@ -1,0 +1,1 @@
+"""Tensors read at memory bandwidth: fingerprints, parities and projections, of many tensors at once."""
