@@ -24,7 +24,7 @@ from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.model import Report
 from ddpdoctor.ranks.training_trace_reader import read_tracks
-from ddpdoctor.replicas.hook_scope import Hooked
+from ddpdoctor.replicas.hook_scope import InstalledTracker
 from ddpdoctor.transport import store
 from ddpdoctor.transport.peer_message import PeerError, decoded
 
@@ -81,7 +81,7 @@ class track:  # noqa: N801 - used like `open` or `suppress`
             )
         with ExitStack() as attempt:
             self._folder = attempt.enter_context(private_directory()).path
-            self._hooked = Hooked(str(self._folder), self._every, self._models)
+            self._hooked = InstalledTracker(str(self._folder), self._every, self._models)
             self._held = attempt.pop_all()
         return self
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from rendezvous_args import meeting_options
 
 from ddpdoctor.launch.boot_id import boot_id
-from ddpdoctor.transport.bundle import Bundle, Parts, Who
+from ddpdoctor.transport.bundle import Bundle, Parts, ProcessIdentity
 from ddpdoctor.transport.facts import GatheredFacts, decoded_parts
 from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
 
@@ -152,9 +152,9 @@ def ending_after(seconds: float) -> Iterator[None]:
         signal.alarm(0)
 
 
-def myself(options: argparse.Namespace) -> Who:
+def myself(options: argparse.Namespace) -> ProcessIdentity:
     """Who this is: two processes that claim one rank are told apart by host and process id."""
-    return Who(
+    return ProcessIdentity(
         rank=options.rank,
         world_size=options.world_size,
         host=socket.gethostname(),

@@ -24,7 +24,7 @@ from rendezvous_args import first_line, meeting_options
 
 from ddpdoctor.launch import attendance
 from ddpdoctor.model import group_ranks
-from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
 
@@ -177,10 +177,10 @@ def meet(options: argparse.Namespace, *, serve: bool) -> Store:
     return open_store(options.host, options.port, serve=serve, timeout_seconds=TURN_SECONDS)
 
 
-def myself(options: argparse.Namespace) -> Who:
+def myself(options: argparse.Namespace) -> ProcessIdentity:
     """Who this is. Clocks are not compared here: that of the host stands for it."""
     host = socket.gethostname()
-    return Who(rank=options.rank, world_size=options.world_size, host=host, pid=os.getpid(), clock=host)
+    return ProcessIdentity(rank=options.rank, world_size=options.world_size, host=host, pid=os.getpid(), clock=host)
 
 
 if __name__ == "__main__":

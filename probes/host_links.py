@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from control_group import gathered
 
-from ddpdoctor.analysis.network.fault_localization import Culprits
+from ddpdoctor.analysis.network.fault_localization import LinkFaults
 from ddpdoctor.analysis.network.suspects import late, slow
 from ddpdoctor.evidence.links import Link, Links, Node
 from ddpdoctor.net.link_test import ECHOES, fastest
@@ -43,7 +43,7 @@ def host_links(hosts: Sequence[str], control: dist.ProcessGroup) -> Links | None
             rounds=rounds,
             seconds=time.perf_counter() - start,
         )
-        if slow(links) == late(links) == Culprits():
+        if slow(links) == late(links) == LinkFaults():
             break
     return links
 

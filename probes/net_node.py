@@ -33,10 +33,10 @@ from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.net_process import JOIN_SHARE
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups_of, tries_of
-from ddpdoctor.net.introductions import Self
+from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.protocol import follow, introduce, lead
-from ddpdoctor.net.rendezvous_probe import Reached, another_connection, host_store, reach
+from ddpdoctor.net.rendezvous_probe import RendezvousReached, another_connection, host_store, reach
 from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.net.tcp import GREETING_SECONDS, Listener
 from ddpdoctor.transport.peer_message import Number, PeerError, Text
@@ -95,7 +95,7 @@ def main() -> int:
             stop.set()
 
 
-def reach_store(options: argparse.Namespace, join_until: float) -> Reached:
+def reach_store(options: argparse.Namespace, join_until: float) -> RendezvousReached:
     """The others' store, which node 0 holds itself where no launcher does; without one where it cannot be reached or held."""
     if options.node != 0 or options.store_is_there:
         return reach(options.master_addr, options.master_port, until=join_until)
@@ -103,18 +103,18 @@ def reach_store(options: argparse.Namespace, join_until: float) -> Reached:
         store = host_store(options.master_port)
     except RuntimeError as error:
         held = MasterProbe(addr=options.master_addr, port=options.master_port, outcome="held", detail=str(error)[:200])
-        return Reached(probe=held)
+        return RendezvousReached(probe=held)
     reached = reach(options.master_addr, options.master_port, until=time.monotonic() + OWN_STORE_SECONDS)
     return replace(reached, store=store)
 
 
 def introduction(
     options: argparse.Namespace, here: Network, facts: Sequence[object], public: str, at: tuple[str, int]
-) -> Self:
+) -> Introduction:
     """What this node says of itself to the others, which reach it `at` an address and port."""
     address, port = at
     interface = here.interface_of(address)
-    return Self(
+    return Introduction(
         node=options.node,
         nodes=options.nodes,
         pid=os.getpid(),
@@ -130,7 +130,7 @@ def introduction(
 def take_part(
     messages: Messages,
     options: argparse.Namespace,
-    me: Self,
+    me: Introduction,
     keys: Keys,
     listener: Listener,
     *,
@@ -168,7 +168,14 @@ def show_life(messages: Messages, options: argparse.Namespace, address: str, sto
 
 
 def report(
-    messages: Messages, options: argparse.Namespace, me: Self, keys: Keys, *, at: str, join_until: float, until: float
+    messages: Messages,
+    options: argparse.Namespace,
+    me: Introduction,
+    keys: Keys,
+    *,
+    at: str,
+    join_until: float,
+    until: float,
 ) -> int:
     """Node 0: lead the rounds and the groups, and say what came of them. Returns how many others will leave by themselves."""
     gathered = lead(messages, me, keys, expected=options.nodes, join_until=join_until, until=until)
@@ -219,7 +226,7 @@ def try_groups(
     )
 
 
-def try_nccl(messages: Messages, me: Self, until: float) -> None:
+def try_nccl(messages: Messages, me: Introduction, until: float) -> None:
     """Sum over this node's GPUs with each transport of NCCL, and leave what came of it for node 0."""
     gpus, nothing_to_try = gpus_for_nccl()
     tries = [] if nothing_to_try else list(try_transports(me.node, gpus, until=until - LEAVE_SECONDS))

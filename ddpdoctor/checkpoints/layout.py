@@ -18,7 +18,7 @@ _COMPILED, _WRAPPED = "_orig_mod.", "module."
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class CheckpointEntry:
     """What an entry of a checkpoint is."""
 
     part: Part
@@ -27,7 +27,7 @@ class Named:
     """By which it is compared: without `module.`, `_orig_mod.` and the key of the state dict."""
 
 
-def named(paths: Mapping[Path_, bool]) -> tuple[dict[Path_, Named], tuple[str, ...]]:
+def named(paths: Mapping[Path_, bool]) -> tuple[dict[Path_, CheckpointEntry], tuple[str, ...]]:
     """The part and name of every leaf, and the prefixes left out of names; `paths` tells which leaves are tensors.
 
     A file is either a state dict, or a mapping in which state dicts stand beside other things. An optimizer is what has
@@ -35,24 +35,24 @@ def named(paths: Mapping[Path_, bool]) -> tuple[dict[Path_, Named], tuple[str, .
     before every name.
     """
     optimizers = {path[: path.index("param_groups")] for path in paths if "param_groups" in path}
-    found: dict[Path_, Named] = {}
+    found: dict[Path_, CheckpointEntry] = {}
     model = []
     for path, is_tensor in paths.items():
         root = next((path[:end] for end in range(len(path)) if path[:end] in optimizers), None)
         if root is not None and path[len(root)] in {"state", "param_groups"}:
-            found[path] = Named("optimizer state", _subscripted(path))
+            found[path] = CheckpointEntry("optimizer state", _subscripted(path))
         elif is_tensor:
             model.append(path)
         else:
-            found[path] = Named("own" if _OWN.search(path[0]) else "other", _subscripted(path))
+            found[path] = CheckpointEntry("own" if _OWN.search(path[0]) else "other", _subscripted(path))
     nested = any(len(path) > 1 for path in model)
     for path in [path for path in model if nested and (len(path) == 1 or _OWN.search(path[0]))]:
         model.remove(path)
-        found[path] = Named("own" if _OWN.search(path[0]) else "other", _subscripted(path))
+        found[path] = CheckpointEntry("own" if _OWN.search(path[0]) else "other", _subscripted(path))
     names, prefixes = _model_names(model)
     for path, name in names.items():
         statistics = name.rpartition(".")[2] in STATISTICS
-        found[path] = Named("buffer" if statistics else "parameter", name)
+        found[path] = CheckpointEntry("buffer" if statistics else "parameter", name)
     return {path: found[path] for path in paths}, prefixes
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from ddpdoctor.analysis.network.fault_localization import Culprits, Direction
+from ddpdoctor.analysis.network.fault_localization import Direction, LinkFaults
 from ddpdoctor.analysis.network.link_speeds import median_latency, median_speed
 from ddpdoctor.analysis.network.suspects import late, slow
 from ddpdoctor.analysis.performance.bandwidth import carried_by_each_host
@@ -38,10 +38,15 @@ def check(links: Links, bench: CollectiveBench | None) -> Iterator[Finding]:
         raise SkipCheck("fewer than three nodes were measured, so there is no median")
     accused = slow(links)
     yield from _findings(links, accused, _bandwidth(links, speed))
-    if accused == Culprits() and latency is not None:
+    if accused == LinkFaults() and latency is not None:
         yield from _findings(links, late(links), _latency(links, latency))
     stated = min((node.speed_mbit for node in links.nodes if node.speed_mbit), default=None)
-    if accused == Culprits() and stated is not None and stated <= ONE_STREAM_MBIT and _mbit(speed) < OF_STATED * stated:
+    if (
+        accused == LinkFaults()
+        and stated is not None
+        and stated <= ONE_STREAM_MBIT
+        and _mbit(speed) < OF_STATED * stated
+    ):
         yield RULE.finding(
             f"the median TCP stream reaches {_mbit(speed):.0f} Mbit/s, but the interfaces report {stated} Mbit/s",
             median_bytes_per_second=speed,
@@ -94,7 +99,7 @@ def _latency(links: Links, majority: float) -> _Figures:
     )
 
 
-def _findings(links: Links, accused: Culprits, figures: _Figures) -> Iterator[Finding]:
+def _findings(links: Links, accused: LinkFaults, figures: _Figures) -> Iterator[Finding]:
     values = figures.by_direction
     for way, nodes in (("", accused.nodes), ("inbound ", accused.ingress), ("outbound ", accused.egress)):
         for node in nodes:

@@ -14,7 +14,7 @@ from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     IterationSkew,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.collectives.places.callsites import Relation
@@ -351,7 +351,7 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
 def _departed(first: FirstDivergence | None) -> tuple[int, ...]:
     """The ranks that came out of step before, where it is known how: they passed over a batch, or ended a turn too early."""
     match first:
-        case FirstDivergence(LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure):
+        case FirstDivergence(LoopDeparture(how=DepartureKind.SKIPPED | DepartureKind.IRREGULAR) as departure):
             return departure.ranks
         case FirstDivergence(IterationSkew() as skew) if skew.cut_short:
             return skew.fewer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, loops_left, skips
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.places.framework_requests import exits_of, rank_requests
@@ -82,7 +82,7 @@ def check(
     Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
     """
     match first:
-        case FirstDivergence(LoopDeparture(how=How.LEFT | How.SHORT, went_on=True) as departure):
+        case FirstDivergence(LoopDeparture(how=DepartureKind.LEFT | DepartureKind.SHORT, went_on=True) as departure):
             yield _by_departure(departure, code)
             return
         case FirstDivergence(LoopDeparture(went_on=False) as departure):
@@ -237,13 +237,13 @@ def _details(desync: Desync, left: _Left, code: SourceCode | None) -> Iterator[s
     yield from unplaced(desync.issued, (*desync.minority, *desync.majority))
     if not left.errors:
         yield from _or_skipped_of(desync, left.departure, left.longer, code)
-    if left.departure is None or left.departure.how is not How.SHORT:
+    if left.departure is None or left.departure.how is not DepartureKind.SHORT:
         yield from _or_called_alone(desync, code)
 
 
 def _is_departure_of(last: LoopDeparture, desync: Desync) -> bool:
     """Whether the ranks of this desync left their loop for good as `last` has it."""
-    for_good = not last.went_on or (last.how is How.SHORT and bool(desync.ended))
+    for_good = not last.went_on or (last.how is DepartureKind.SHORT and bool(desync.ended))
     return last.ranks == desync.minority and for_good
 
 
@@ -251,13 +251,13 @@ def _or_skipped_of(
     desync: Desync, departure: LoopDeparture | None, longer: Sequence[int], code: SourceCode | None
 ) -> Iterator[str]:
     """That the ranks may have skipped a batch, where nothing shows that they had fewer."""
-    if departure is None or departure.how is How.ENDED:
+    if departure is None or departure.how is DepartureKind.ENDED:
         yield from early_ends.or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
 
 
 def _longer(desync: Desync, gone: LoopDeparture | None) -> tuple[int, ...]:
     """The few ranks that make more turns than their peers; nobody where these left the loop before its end."""
-    if gone is not None and gone.how is How.LEFT:
+    if gone is not None and gone.how is DepartureKind.LEFT:
         return ()
     return (gone.longer if gone is not None else ()) or desync.more_turns
 
@@ -278,9 +278,9 @@ def _by_departure(
     `ended` says how the job came to its end, and `lost` where ranks noticed it, or stood then.
     """
     mixed = f"; {loop_departures.MIXED}" if departure.went_on else ""
-    if departure.how is How.LEFT:
+    if departure.how is DepartureKind.LEFT:
         remedy = OF_A_JUMP
-    elif departure.how is How.ENDED and departure.jumps:
+    elif departure.how is DepartureKind.ENDED and departure.jumps:
         remedy = OF_A_DECISION
     else:
         remedy = loop_departures.LENGTHS
@@ -288,7 +288,7 @@ def _by_departure(
         f"{loop_departures.sentence(departure)}{mixed}{ended}{tie_note(tied=departure.tied)}",
         ranks=departure.culprits,
         where=[
-            *(_asked(code, departure.ranks, departure.others) if departure.how is How.LEFT else ()),
+            *(_asked(code, departure.ranks, departure.others) if departure.how is DepartureKind.LEFT else ()),
             *loop_departures.where(departure),
             *lost,
         ],
@@ -366,7 +366,9 @@ def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: _Seen) 
 
 
 def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:
-    return departure.how in (How.LEFT, How.SHORT, How.ENDED) and departure.ranks == tuple(finished)
+    return departure.how in (DepartureKind.LEFT, DepartureKind.SHORT, DepartureKind.ENDED) and departure.ranks == tuple(
+        finished
+    )
 
 
 def _by_stacks(ended: EndedPeers, code: SourceCode | None) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     OtherForward,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
 from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
@@ -90,7 +90,7 @@ def check(
             yield _by_steps(unreduced, code)
         case FirstDivergence(UnevenAccumulation() as uneven):
             yield _by_accumulation(uneven, code)
-        case FirstDivergence(LoopDeparture(how=How.SKIPPED | How.IRREGULAR) as departure):
+        case FirstDivergence(LoopDeparture(how=DepartureKind.SKIPPED | DepartureKind.IRREGULAR) as departure):
             yield _by_departure(departure)
         case FirstDivergence(IterationSkew() as skew):
             yield _by_counts(skew, timeline, code)
@@ -173,7 +173,9 @@ def _by_departure(departure: LoopDeparture) -> Finding:
         ranks=departure.culprits,
         where=loop_departures.where(departure),
         batch=departure.batches,
-        forward=departure.forwards + (departure.how is How.SKIPPED) if departure.forwards is not None else None,
+        forward=departure.forwards + (departure.how is DepartureKind.SKIPPED)
+        if departure.forwards is not None
+        else None,
     )
 
 

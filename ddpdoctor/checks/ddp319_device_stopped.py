@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.hangs.operations import ROOTED
-from ddpdoctor.analysis.hangs.stopped_ranks import Behind
+from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.messages.collectives import unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb
@@ -54,7 +54,7 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
     )
 
 
-def _describe(one: Behind) -> str:
+def _describe(one: UncompletedCall) -> str:
     peers = [*one.peers_completed]
     if one.transfer:
         return f"rank {one.rank} enqueued {one.transfer} and did not complete it, while {group_ranks(peers)} did"

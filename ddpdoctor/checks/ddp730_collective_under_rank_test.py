@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_by_another, answered_by_own_value, answered_elsewhere
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_buffers, trains, wraps_of
@@ -102,7 +102,7 @@ def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding |
     )
 
 
-def _collective(graph: CallGraph, function: Function, call: Call, guard: Guard, reached: Reached) -> Finding:
+def _collective(graph: CallGraph, function: Function, call: Call, guard: Guard, reached: CallOfAllRanks) -> Finding:
     name = short(reached.call)
     way = through(reached.through[1:]) if reached.through else []
     place = f"{reached.call.place.file}:{reached.call.place.line}"

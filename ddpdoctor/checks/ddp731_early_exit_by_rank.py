@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import after_end, after_exit, collective_before
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard
@@ -55,7 +55,7 @@ def _by_turn(function: Function, leave: Exit) -> Guard | None:
     return None
 
 
-def _finding(leave: Exit, guard: Guard, call: Call, reached: Reached | None) -> Finding:
+def _finding(leave: Exit, guard: Guard, call: Call, reached: CallOfAllRanks | None) -> Finding:
     what = "the backward of the wrapped model" if reached is None else f"{short(reached.call)}"
     return code_finding(
         RULE,

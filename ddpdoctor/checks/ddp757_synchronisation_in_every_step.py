@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
 from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import backwards_of, passes_over_batches, reduces_gradients
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
@@ -53,9 +53,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 )
 
 
-def _waits(graph: CallGraph, function: Function) -> list[tuple[Call, Reached | None]]:
+def _waits(graph: CallGraph, function: Function) -> list[tuple[Call, CallOfAllRanks | None]]:
     """The calls of a function that may wait, for the GPU or for other ranks: these with the collective that each leads to."""
-    found: list[tuple[Call, Reached | None]] = [*graph.collectives_of(function)]
+    found: list[tuple[Call, CallOfAllRanks | None]] = [*graph.collectives_of(function)]
     found += ((call, None) for call in graph.calls_of(function, "read", "synchronize"))
     return sorted(found, key=lambda each: each[0].order)
 
@@ -71,7 +71,7 @@ def _reads_loss(call: Call) -> bool:
     return given is not None and not given.may(Kind.SHARED) and any(one.note == "forward" for one in given.origins)
 
 
-def _is_barrier(graph: CallGraph, call: Call, reached: Reached) -> bool:
+def _is_barrier(graph: CallGraph, call: Call, reached: CallOfAllRanks) -> bool:
     """Whether a call is a barrier, or one of a function of the program that does nothing else for the ranks."""
     if short(reached.call) != "barrier":
         return False

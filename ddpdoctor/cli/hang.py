@@ -11,7 +11,7 @@ from ddpdoctor.cli.options import ReportOptions, reports
 
 if TYPE_CHECKING:
     from ddpdoctor.errors import UndecidedError
-    from ddpdoctor.host.running_jobs import Found, RunningJob
+    from ddpdoctor.host.running_jobs import FoundProcesses, RunningJob
 
 
 def register(app: typer.App) -> None:
@@ -44,7 +44,7 @@ def hang(
     conclude(evidence, options)
 
 
-def chosen_job(found: Found, pids: list[int], *, command: str) -> RunningJob:
+def chosen_job(found: FoundProcesses, pids: list[int], *, command: str) -> RunningJob:
     """The job that `pids` belong to, or the only one on this host; `command` is the one that hints name.
 
     Raises:
@@ -64,7 +64,7 @@ def chosen_job(found: Found, pids: list[int], *, command: str) -> RunningJob:
     return jobs[0]
 
 
-def _jobs_of(found: Found, pids: list[int], command: str) -> Sequence[RunningJob]:
+def _jobs_of(found: FoundProcesses, pids: list[int], command: str) -> Sequence[RunningJob]:
     """The jobs that these processes are ranks, launchers or workers of: at least one.
 
     Raises:
@@ -97,7 +97,7 @@ def _jobs_of(found: Found, pids: list[int], command: str) -> Sequence[RunningJob
     return [*jobs.values()]
 
 
-def _why_no_job(found: Found) -> UndecidedError:
+def _why_no_job(found: FoundProcesses) -> UndecidedError:
     """Why no job was found on this host."""
     from ddpdoctor.errors import UndecidedError
     from ddpdoctor.host.launchers import all_launchers

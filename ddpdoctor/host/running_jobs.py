@@ -58,7 +58,7 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundProcesses:
     """What looking through /proc gave."""
 
     jobs: tuple[RunningJob, ...]
@@ -67,7 +67,7 @@ class Found:
     """The Python processes of other users, which may be ranks and may not be looked into."""
 
 
-def find_jobs() -> Found:
+def find_jobs() -> FoundProcesses:
     """Look through /proc once."""
     environs: dict[int, dict[str, str]] = {}
     forbidden: list[int] = []
@@ -82,7 +82,7 @@ def find_jobs() -> Found:
     scripts = [*_script_jobs(environs, parents)]
     known = {*launched, *(pid for job in scripts for pid in job.pids)}
     jobs = [*_launched_jobs(launched, environs), *scripts, *_spawned_jobs(parents, environs, known)]
-    return Found(jobs=tuple(jobs), forbidden=tuple(forbidden))
+    return FoundProcesses(jobs=tuple(jobs), forbidden=tuple(forbidden))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

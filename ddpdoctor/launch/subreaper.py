@@ -29,7 +29,7 @@ UNKILLABLE_SECONDS = (
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Ending(Exception):  # noqa: N818 - it is a request, not an error
+class EndRequested(Exception):  # noqa: N818 - it is a request, not an error
     """Somebody wants the tree to end."""
 
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         if os.getppid() == parent:
             code = _run(command)
         _ignore_further_requests()
-    except Ending:
+    except EndRequested:
         pass
     _end_tree(grace_seconds)
     return code
@@ -68,7 +68,7 @@ def at_the_end_of_its_parent(number: signal.Signals) -> Callable[[], None]:
 def _end(_number: int, _frame: FrameType | None) -> None:
     """Ask once: a second request must not interrupt the end of the tree."""
     _ignore_further_requests()
-    raise Ending
+    raise EndRequested
 
 
 def _ignore_further_requests() -> None:

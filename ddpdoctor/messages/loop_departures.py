@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of, past_a_turn
@@ -19,20 +19,20 @@ def sentence(departure: LoopDeparture) -> str:
     """`rank 1 left its loop after drawing 20 of 32 batches, and rank 0 went on to batch 21`."""
     ranks, others = group_ranks(departure.ranks), group_ranks(departure.others)
     match departure.how:
-        case How.LEFT:
+        case DepartureKind.LEFT:
             of = f" of {departure.lengths[departure.ranks[0]]}" if departure.ranks[0] in departure.lengths else ""
             went_on = f"; {others} went on to batch {departure.batches + 1}" if departure.batches is not None else ""
             return f"{ranks} left {_its(departure)} loop after drawing {departure.batches}{of} batches{went_on}"
-        case How.SHORT:
+        case DepartureKind.SHORT:
             return f"a pass over the data has {_lengths(departure)}"
-        case How.ENDED if departure.batches is not None:
+        case DepartureKind.ENDED if departure.batches is not None:
             return f"{ranks} ended {_its(departure)} loop after {departure.batches} batches, and {others} drew a further one"
-        case How.ENDED:
+        case DepartureKind.ENDED:
             return f"{ranks} ended {_its(departure)} loop after forward {departure.iteration}, and {others} made a further one"
-        case How.SKIPPED:
+        case DepartureKind.SKIPPED:
             before = f" before forward {departure.forwards + 1}" if departure.forwards is not None else ""
             return f"{ranks} passed over a batch{before}, and {others} did not"
-        case How.IRREGULAR:
+        case DepartureKind.IRREGULAR:
             made, usual = (departure.lengths[side[0]] for side in (departure.ranks, departure.others))
             return f"{ranks} made {_collectives(made)} with forward {departure.forwards}, where {others} made {usual} as usual"
 
@@ -61,7 +61,7 @@ def skips(departure: LoopDeparture) -> list[str]:
 
     None where batches were counted: these tell how many each rank drew.
     """
-    if departure.how is not How.ENDED or departure.frame is None or departure.loop is None:
+    if departure.how is not DepartureKind.ENDED or departure.frame is None or departure.loop is None:
         return []
     return [f"{PurePath(departure.frame.file).name}:{line}" for line in departure.loop.skips]
 
@@ -75,7 +75,7 @@ def where(departure: LoopDeparture) -> list[Where]:
     if ends and not departure.jumps:
         return ends
     shown: Sequence[tuple[int, str]] = [(jump.line, note_of(jump)) for jump in departure.jumps[:MOST_JUMPS]]
-    if not shown and departure.how is How.IRREGULAR:
+    if not shown and departure.how is DepartureKind.IRREGULAR:
         shown = [(frame.line, f"near forward {departure.forwards}")]
     elif not shown:
         shown = [(loop.line, f"the loop `{loop.head}`")]

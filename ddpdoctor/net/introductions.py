@@ -20,7 +20,7 @@ MOST_SHOWN = 80  # characters of a name that a message says of its sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Self:
+class Introduction:
     """What a node says of itself: where it listens, and its facts by kind, for the checks of node 0."""
 
     node: Number
@@ -67,10 +67,10 @@ class Introductions:
     def __init__(self, messages: Messages, expected: int) -> None:
         self._messages = messages
         self._open = {turn: dict.fromkeys(range(expected)) for turn in (1, 2)}
-        self._known: dict[int, dict[int, Self]] = {1: {}, 2: {}}
+        self._known: dict[int, dict[int, Introduction]] = {1: {}, 2: {}}
         self.left_out: dict[int, str] = {}
 
-    def look(self, turn: int) -> list[Self]:
+    def look(self, turn: int) -> list[Introduction]:
         """Those that have come by now as the first or second, by number."""
         for number in list(self._open[turn]):
             if self._messages.comes(f"node/{number}/{turn}", until=0.0):
@@ -82,7 +82,7 @@ class Introductions:
         known = self._known[turn]
         return [known[number] for number in sorted(known)]
 
-    def _introduced(self, number: int, turn: int) -> Self:
+    def _introduced(self, number: int, turn: int) -> Introduction:
         key = f"node/{number}/{turn}"
         raw: Any = self._messages.hear(key, Any, until=0.0)
         who = _called(number, raw)
@@ -98,8 +98,8 @@ class Introductions:
             raise PeerError(f"{who} sent facts that cannot be used: {error}") from None
 
 
-def _checked(raw: object, number: int) -> Self:
-    introduction = converted(raw, Self)
+def _checked(raw: object, number: int) -> Introduction:
+    introduction = converted(raw, Introduction)
     if introduction.node != number:
         raise PeerError(f"it says that it is node {introduction.node}")
     for name, fact in introduction.facts.items():

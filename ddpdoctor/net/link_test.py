@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ddpdoctor.evidence.links import Link, LinkOutcome
-from ddpdoctor.net.tcp import MAX_SINK_BYTES, Stranger, call, echo, stream
+from ddpdoctor.net.tcp import MAX_SINK_BYTES, WrongPeer, call, echo, stream
 
 CONNECT_SECONDS = 3.0  # a lost SYN is sent again after one second, and after two more
 ECHO_SECONDS = 3.0
@@ -24,7 +24,7 @@ def talk(me: int, other: int, address: str, port: int, key: bytes) -> Link:
     """What node `me` finds when it talks to node `other`, with which it shares `key`."""
     try:
         connection = call(address, port, key, me, other, timeout_seconds=CONNECT_SECONDS)
-    except Stranger as stranger:
+    except WrongPeer as stranger:
         return Link(source=me, target=other, outcome="foreign", detail=str(stranger))
     except OSError as error:
         return Link(

@@ -17,7 +17,7 @@ from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_late
 from ddpdoctor.evidence.launch import Arrival, RankSet
 from ddpdoctor.evidence.links import Link, Links, Node
 from ddpdoctor.launch import attendance
-from ddpdoctor.net.introductions import Introductions, Self
+from ddpdoctor.net.introductions import Introduction, Introductions
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.link_test import CONNECT_SECONDS, ECHO_SECONDS, STREAM_SECONDS, talk
 from ddpdoctor.net.pair_schedule import Pair, Planner
@@ -69,7 +69,7 @@ class RoundAnswers:
 
     links: Links
     """Every direction that was tested, and the nodes between them."""
-    nodes: tuple[Self, ...]
+    nodes: tuple[Introduction, ...]
     """The nodes that took part, by number."""
     ranks: RankSet
     """All nodes that came, also those under a number that another one had."""
@@ -77,7 +77,7 @@ class RoundAnswers:
     """The nodes whose messages could not be used, each with the reason."""
 
 
-def introduce(messages: Messages, me: Self) -> bool:
+def introduce(messages: Messages, me: Introduction) -> bool:
     """Say who this node is. False where another host has said that it is this node."""
     turn = messages.count(f"claim/{me.node}")
     messages.say(f"node/{me.node}/{turn}", asdict(me))
@@ -85,7 +85,7 @@ def introduce(messages: Messages, me: Self) -> bool:
     return turn == 1
 
 
-def follow(messages: Messages, me: Self, keys: Keys, *, until: float) -> bool:
+def follow(messages: Messages, me: Introduction, keys: Keys, *, until: float) -> bool:
     """Take part in every round until node 0 says that it is over. False where it fell silent or left this node out.
 
     Raises:
@@ -122,7 +122,7 @@ def _take(turn: Turn, messages: Messages, me: int, keys: Keys, until: float) -> 
 class _Turns:
     """Node 0's side: who takes part, and how many turns each has been told."""
 
-    def __init__(self, messages: Messages, present: Sequence[Self], expected: int) -> None:
+    def __init__(self, messages: Messages, present: Sequence[Introduction], expected: int) -> None:
         self._messages = messages
         self._nodes = {node.node: node for node in present}
         self._told = dict.fromkeys(self._nodes, 0)
@@ -156,7 +156,9 @@ class _Turns:
         self._messages.say(_turn(node, self._told[node]), what)
 
 
-def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until: float, until: float) -> RoundAnswers:
+def lead(
+    messages: Messages, me: Introduction, keys: Keys, *, expected: int, join_until: float, until: float
+) -> RoundAnswers:
     """Wait for the nodes, set the rounds, take part in them, and gather everybody's links."""
     start = time.monotonic()
     come = Introductions(messages, expected)
@@ -206,7 +208,7 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
     )
 
 
-def _arrivals(come: Iterable[Self], expected: int, deadline_seconds: float) -> RankSet:
+def _arrivals(come: Iterable[Introduction], expected: int, deadline_seconds: float) -> RankSet:
     """Who introduced itself, a node that did so twice as often."""
     return RankSet(
         world_size=expected,
@@ -244,13 +246,13 @@ def tell(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> Non
         planner.report(pair, good=good(pair))
 
 
-def _wait_for_nodes(messages: Messages, come: Introductions, expected: int, until: float) -> list[Self]:
+def _wait_for_nodes(messages: Messages, come: Introductions, expected: int, until: float) -> list[Introduction]:
     """The nodes that came, without those that claim the number of another.
 
     It asks the store for one number until that changes, and only then for every node. Where as many came as should and two of
     them claim one number, that leaves one number to nobody, unless a node was started twice: it gets a moment more.
     """
-    present: list[Self] = []
+    present: list[Introduction] = []
     introduced, look_at = -1, 0.0
     while len(present) + len(come.left_out) < expected and time.monotonic() < until:
         before, introduced = introduced, messages.counted("introduced")

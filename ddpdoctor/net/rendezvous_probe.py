@@ -26,7 +26,7 @@ ANSWER_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class RendezvousReached:
     """Where the way to the rendezvous ended."""
 
     probe: MasterProbe
@@ -57,7 +57,7 @@ def host_store(port: int) -> TCPStore:
     )
 
 
-def reach(addr: str, port: int, *, until: float) -> Reached:
+def reach(addr: str, port: int, *, until: float) -> RendezvousReached:
     """Resolve, connect, and speak to the store; what fails is tried again until `until`: the master may be late.
 
     Where something answers, this process finds host names in /etc/hosts alone from then on.
@@ -82,7 +82,9 @@ def reach(addr: str, port: int, *, until: float) -> Reached:
             return _speak(addr, address, port, start)
         if time.monotonic() > until:
             seconds = time.monotonic() - start
-            return Reached(probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, seconds=seconds))
+            return RendezvousReached(
+                probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, seconds=seconds)
+            )
         time.sleep(RETRY_SECONDS)
 
 
@@ -95,7 +97,7 @@ def another_connection(address: str, port: int) -> TCPStore | None:
     return None if isinstance(opened, Exception) else opened
 
 
-def _speak(addr: str, address: str, port: int, start: float) -> Reached:
+def _speak(addr: str, address: str, port: int, start: float) -> RendezvousReached:
     """Open the store at the address that answers for `addr`, in a thread that may be left behind.
 
     A stranger may keep it waiting for ever.
@@ -107,13 +109,13 @@ def _speak(addr: str, address: str, port: int, start: float) -> Reached:
     seconds = time.monotonic() - start
     if answers and not isinstance(answers[0], Exception):
         probe = MasterProbe(addr=addr, port=port, outcome="joined", seconds=seconds)
-        return Reached(probe=probe, store=answers[0], address=address)
+        return RendezvousReached(probe=probe, store=answers[0], address=address)
     answer = _ask_stranger(address, port)
     detail = (
         _decoded(str(answers[0])) if answers else f"accepts the connection, but sends nothing for {STORE_SECONDS:g} s"
     )
     outcome: MasterOutcome = "foreign" if answers or answer else "silent"
-    return Reached(
+    return RendezvousReached(
         probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, answer=answer, seconds=seconds)
     )
 

@@ -152,7 +152,7 @@ class Listener:
             ):
                 return f"says that it is node {caller} and does not know that node's key"
             connection.sendall(proof(key, b"listener", hello, own))
-        except Stranger as stranger:
+        except WrongPeer as stranger:
             return str(stranger)
         except PeerError as error:
             return f"is not a node of this job: {error}"
@@ -185,7 +185,7 @@ def hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-class Stranger(ConnectionError):  # noqa: N818 - it is who answered, not what went wrong
+class WrongPeer(ConnectionError):  # noqa: N818 - it is who answered, not what went wrong
     """What answered is not the node that was called: another program, another job, or another node."""
 
 
@@ -193,7 +193,7 @@ def call(address: str, port: int, key: bytes, me: int, wanted: int, *, timeout_s
     """An open connection to the listener of node `wanted`, with which this node shares `key`.
 
     Raises:
-        Stranger: something else answers there.
+        WrongPeer: something else answers there.
         OSError: the connection failed.
     """
     connection = socket.create_connection((address, port), timeout=timeout_seconds)
@@ -216,26 +216,26 @@ def _greet(connection: socket.socket, key: bytes, me: int, wanted: int) -> None:
         if node == wanted:
             connection.sendall(proof(key, b"caller", hello, answer))
             given = receive(connection, PROOF_BYTES, until=until)
-    except Stranger as stranger:
-        raise Stranger(f"the listener {stranger}") from None
+    except WrongPeer as stranger:
+        raise WrongPeer(f"the listener {stranger}") from None
     except ConnectionError:
-        raise Stranger("the listener closed the connection during the handshake") from None
+        raise WrongPeer("the listener closed the connection during the handshake") from None
     if node != wanted:
-        raise Stranger(f"node {node} answers instead of node {wanted}")
+        raise WrongPeer(f"node {node} answers instead of node {wanted}")
     if not hmac.compare_digest(given, proof(key, b"listener", hello, answer)):
-        raise Stranger(f"the listener says that it is node {node} and does not know that node's key")
+        raise WrongPeer(f"the listener says that it is node {node} and does not know that node's key")
 
 
 def _received_hello(connection: socket.socket, until: float) -> tuple[bytes, int]:
     """The other side's hello, and the number in it.
 
     Raises:
-        Stranger: it sends something else.
+        WrongPeer: it sends something else.
     """
     start = receive(connection, len(MAGIC), until=until)
     if start != MAGIC:
         other = "speaks another version of the protocol" if start.startswith(PROTOCOL) else "speaks another protocol"
-        raise Stranger(f"{other}: {start!r} instead of {MAGIC!r}")
+        raise WrongPeer(f"{other}: {start!r} instead of {MAGIC!r}")
     hello = start + receive(connection, HELLO.size - len(MAGIC), until=until)
     node: int = HELLO.unpack(hello)[1]
     return hello, node

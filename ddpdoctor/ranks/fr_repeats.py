@@ -22,7 +22,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from ddpdoctor.ranks.pickle_walk import GETS, LENGTHS, LONG, TEXT, Walk, walked
+from ddpdoctor.ranks.pickle_walk import GETS, LENGTHS, LONG, TEXT, PickleWalk, walked
 
 FEWEST_BYTES = 1 << 14  # of a dump: below, comparing costs more than it saves
 MOST_BYTES_BETWEEN = 1 << 16  # from an entry that repeats to the next; the first entries of a kind hold the strings
@@ -128,7 +128,7 @@ class _Known:
         self._size = 0
         self.first: list[_Layout] = []
 
-    def layout(self, data: bytes, walk: Walk) -> _Layout | None:
+    def layout(self, data: bytes, walk: PickleWalk) -> _Layout | None:
         """The layout of this entry, one object for all that are laid out and filled alike; None where it has other fields."""
         keys, values = walk.items[::2], walk.items[1::2]
         if len(keys) != len(self.fields) or not GETS.issuperset(map(data.__getitem__, keys)):

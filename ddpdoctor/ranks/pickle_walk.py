@@ -23,7 +23,7 @@ GETS = frozenset(b"hj")
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class PickleWalk:
     """The operations of a dictionary in a pickle, as far as they could be followed."""
 
     begin: int
@@ -36,7 +36,7 @@ class Walk:
     """The first position of each PUT operation, and the one behind it."""
 
 
-def walked(data: bytes, begin: int) -> Walk:
+def walked(data: bytes, begin: int) -> PickleWalk:
     """The operations of the dictionary that begins at `begin`, each of which is read once.
 
     Only what each of them leaves on the unpickler's stack is followed. One that adds to a container must add to one that was
@@ -71,9 +71,9 @@ def walked(data: bytes, begin: int) -> Walk:
             if first <= (marks[-1] if marks else 0) or data[stack[first - 1]] != _ENDS[code]:
                 break
             if not marks and code == ord("u"):
-                return Walk(begin, end, stack[first:], puts)
+                return PickleWalk(begin, end, stack[first:], puts)
             del stack[first:]
         else:
             break
         place, before = end, code
-    return Walk(begin, place)
+    return PickleWalk(begin, place)

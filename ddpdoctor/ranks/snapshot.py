@@ -20,7 +20,7 @@ from ddpdoctor.ranks.live_dumps import ANSWER_SECONDS, LiveDump, dump_of, gradie
 from ddpdoctor.ranks.stack_series import combined
 from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
 from ddpdoctor.ranks.target import Target
-from ddpdoctor.ranks.threads_at_work import Use, at_work, uses_of
+from ddpdoctor.ranks.threads_at_work import ThreadUsage, at_work, uses_of
 from ddpdoctor.ranks.wakes import sleeps_of, wakes_since
 
 SECONDS = 1.0  # from the first to the last snapshot: a rank that computes moves, and uses a CPU, in far less
@@ -71,7 +71,7 @@ class _Series:
     """Of each snapshot, the threads of each rank; after the first one, only of ranks that showed any."""
     dumps: dict[Target, LiveDump | str]
     """The flight recorder of each rank."""
-    used: dict[Target, tuple[dict[int, Use], dict[int, Use]]]
+    used: dict[Target, tuple[dict[int, ThreadUsage], dict[int, ThreadUsage]]]
     """What the threads of each rank had used at the first snapshot and at the last one."""
     seconds: float
     """How long that was apart."""
@@ -178,7 +178,7 @@ def _from_worker_server(agent: RankProcess, reason: str) -> _Threads | str:
     return ("worker server", threads) if threads else reason
 
 
-def _uses(threads: Mapping[Target, _Threads | str]) -> dict[Target, dict[int, Use]]:
+def _uses(threads: Mapping[Target, _Threads | str]) -> dict[Target, dict[int, ThreadUsage]]:
     """What the threads beside the main one have used, of each rank whose threads are known."""
     return {target: uses_of(target.pid, found[1]) for target, found in threads.items() if not isinstance(found, str)}
 

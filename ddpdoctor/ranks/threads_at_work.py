@@ -17,7 +17,7 @@ NANOSECONDS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ThreadUsage:
     """What a thread has used since it began."""
 
     seconds: float
@@ -26,14 +26,17 @@ class Use:
     """Read and written, from files or from pipes."""
 
 
-def uses_of(pid: int, threads: Iterable[Thread]) -> dict[int, Use]:
+def uses_of(pid: int, threads: Iterable[Thread]) -> dict[int, ThreadUsage]:
     """By the kernel's number, what each of the threads that may be at work has used, where /proc shows it."""
     found = {one.os_id: _use(Path(f"/proc/{pid}/task/{one.os_id}")) for one in threads if _may_work(one)}
     return {number: use for number, use in found.items() if number is not None and use is not None}
 
 
 def at_work(
-    looks: Sequence[Sequence[Thread]], before: Mapping[int, Use], after: Mapping[int, Use], seconds: float
+    looks: Sequence[Sequence[Thread]],
+    before: Mapping[int, ThreadUsage],
+    after: Mapping[int, ThreadUsage],
+    seconds: float,
 ) -> bool:
     """Whether a thread was at several of its lines in these looks, or used a CPU or moved data in the `seconds` between."""
     stacks: dict[int, set[tuple[Frame, ...]]] = {}
@@ -47,7 +50,7 @@ def at_work(
     )
 
 
-def _worked(before: Use, after: Use, seconds: float) -> bool:
+def _worked(before: ThreadUsage, after: ThreadUsage, seconds: float) -> bool:
     used, moved = after.seconds - before.seconds, after.io_bytes - before.io_bytes
     return seconds > 0 and (used / seconds >= WORK_SHARE or moved / seconds >= MOVED_BYTES)
 
@@ -57,11 +60,11 @@ def _may_work(thread: Thread) -> bool:
     return not thread.main and runs_users_code(thread.frames)
 
 
-def _use(task: Path) -> Use | None:
+def _use(task: Path) -> ThreadUsage | None:
     times = read_or_nothing(task / "schedstat").split()
     counters = dict(line.partition(":")[::2] for line in read_or_nothing(task / "io").splitlines())
     running, ready = (whole_number(text) for text in times[:2]) if len(times) > 1 else (None, None)
     if running is None or ready is None:
         return None
     moved = (whole_number(counters.get(name, "0").strip()) or 0 for name in ("rchar", "wchar"))
-    return Use((running + ready) / NANOSECONDS, sum(moved))
+    return ThreadUsage((running + ready) / NANOSECONDS, sum(moved))

@@ -25,7 +25,7 @@ class PeerFailedError(Exception):
         self.failures = failures
 
 
-class Wire:
+class GroupExchange:
     """The ranks of `group`, by their global numbers, and the exchanges between them. `sent` counts bytes of payload."""
 
     def __init__(self, group: dist.ProcessGroup | None) -> None:

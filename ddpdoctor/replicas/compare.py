@@ -13,15 +13,15 @@ from torch.optim import Optimizer
 
 from ddpdoctor.agent.inside.tensors.dtensor import is_meshed, local_part
 from ddpdoctor.agent.inside.tensors.fingerprint import Method, best_method, combined, digests
-from ddpdoctor.agent.inside.tensors.named_tensors import Item, inventory, structure_digest, unwrapped
+from ddpdoctor.agent.inside.tensors.named_tensors import SharedTensor, inventory, structure_digest, unwrapped
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.comparison import order_difference, structure_differences
 from ddpdoctor.evidence.replicas import ROLES, Replicas, Role, Side, StructureDifference, ValueDifference
-from ddpdoctor.replicas.allgather import Wire
+from ddpdoctor.replicas.allgather import GroupExchange
 from ddpdoctor.replicas.dtensor import compare_meshed
 from ddpdoctor.replicas.element_diff import element
 from ddpdoctor.replicas.hash_tree import locate
-from ddpdoctor.replicas.tolerance import Within
+from ddpdoctor.replicas.tolerance import ToleranceCounter
 
 METHODS: tuple[Method, ...] = ("linear", "xxh3")
 WORD = 6  # int64 numbers a rank sends when all is well, beside its status: 56 bytes
@@ -29,7 +29,7 @@ WORD = 6  # int64 numbers a rank sends when all is well, beside its status: 56 b
 
 @dataclass(frozen=True)
 class _Prints:
-    items: list[Item]
+    items: list[SharedTensor]
     held: list[Tensor]
     method: Method
     stepped: bool
@@ -41,7 +41,7 @@ def compare(
     optimizer: Optimizer | None = None,
     group: dist.ProcessGroup | None = None,
     tolerance: float = 0.0,
-) -> tuple[Replicas, Wire]:
+) -> tuple[Replicas, GroupExchange]:
     """The comparison over the ranks of `group`, the same on each of them; they must all call this.
 
     One exchange of 56 bytes a rank where the replicas agree, and one of 24 bytes a tensor where some lie on a mesh. Tensors
@@ -50,14 +50,14 @@ def compare(
     Raises:
         PeerFailedError: a rank could not read its tensors; raised on every rank.
     """
-    wire = Wire(group)
+    wire = GroupExchange(group)
     prints, words = wire.agree(lambda: _prints(model, optimizer, best_method()), _word, WORD)
     if len(set(words[:, 0].tolist())) > 1:  # xxhash is not installed on all of them
         prints, words = wire.agree(lambda: _prints(model, optimizer, "linear"), _word, WORD)
     stepped, words = bool(words[:, 1].any()), words[:, 2:]
     structure: tuple[StructureDifference, ...] = ()
     values: tuple[ValueDifference, ...] = ()
-    within = Within(tolerance)
+    within = ToleranceCounter(tolerance)
     if bool((words != words[0]).any()):
         tables = wire.objects(_listing(prints))
         structure = _structure(wire.ranks, tables)
@@ -128,7 +128,9 @@ def _aspects(structure: dict[str, Any], tied_to: str) -> dict[str, str]:
     return {**{aspect: str(value) for aspect, value in structure.items()}, "ties": ties}
 
 
-def _values(prints: _Prints, tables: Sequence[list[Any]], wire: Wire, within: Within) -> tuple[ValueDifference, ...]:
+def _values(
+    prints: _Prints, tables: Sequence[list[Any]], wire: GroupExchange, within: ToleranceCounter
+) -> tuple[ValueDifference, ...]:
     """The tensors of one structure everywhere whose bytes differ, the first of each role located to the element."""
     mine = {(item.role, item.name): item for item in prints.items}
     rows = [{(row[0], row[1]): row for row in table} for table in tables]
@@ -150,7 +152,7 @@ def _values(prints: _Prints, tables: Sequence[list[Any]], wire: Wire, within: Wi
     return tuple(found)
 
 
-def _located(item: Item, sides: tuple[tuple[int, ...], ...], wire: Wire) -> ValueDifference:
+def _located(item: SharedTensor, sides: tuple[tuple[int, ...], ...], wire: GroupExchange) -> ValueDifference:
     where = locate(item.tensor, wire)
     positions = [[wire.ranks.index(rank) for rank in side] for side in sides]
     worst, kind, extent = element(item.tensor, where, positions)

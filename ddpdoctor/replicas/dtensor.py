@@ -11,17 +11,19 @@ from torch import Tensor
 
 from ddpdoctor.agent.inside.tensors.dtensor import holders, local_part, offset
 from ddpdoctor.agent.inside.tensors.fingerprint import Method, digests
-from ddpdoctor.agent.inside.tensors.named_tensors import Item
+from ddpdoctor.agent.inside.tensors.named_tensors import SharedTensor
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.replicas import Role, Side, ValueDifference
-from ddpdoctor.replicas.allgather import Wire
+from ddpdoctor.replicas.allgather import GroupExchange
 from ddpdoctor.replicas.element_diff import element
 from ddpdoctor.replicas.hash_tree import locate
 
 WORDS = 3  # int64 numbers a tensor: who holds this part first, and its fingerprint
 
 
-def compare_meshed(items: Sequence[Item], method: Method, wire: Wire) -> tuple[tuple[ValueDifference, ...], int]:
+def compare_meshed(
+    items: Sequence[SharedTensor], method: Method, wire: GroupExchange
+) -> tuple[tuple[ValueDifference, ...], int]:
     """The tensors of which some ranks hold the same part with other bytes, and how many have no part that two ranks hold.
 
     One exchange where all copies agree. The first difference of each role is located to the element of the whole tensor.
@@ -53,12 +55,12 @@ def compare_meshed(items: Sequence[Item], method: Method, wire: Wire) -> tuple[t
     return tuple(found), alone
 
 
-def _words(items: Sequence[Item], method: Method) -> Tensor:
+def _words(items: Sequence[SharedTensor], method: Method) -> Tensor:
     first = torch.tensor([min(holders(item.tensor), default=-1) for item in items])
     return torch.cat([first[:, None], digests([local_part(item.tensor) for item in items], method)], dim=1)
 
 
-def _located(item: Item, sides: Sequence[Sequence[int]], wire: Wire) -> ValueDifference:
+def _located(item: SharedTensor, sides: Sequence[Sequence[int]], wire: GroupExchange) -> ValueDifference:
     """The element in which the copies of one part differ; all ranks take part, those with other parts by silence."""
     among = [wire.ranks.index(rank) for side in sides for rank in side]
     shape, stride, begins = wire.objects(_description(item.tensor))[among[0]]

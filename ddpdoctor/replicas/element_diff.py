@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from ddpdoctor.evidence.replicas import Element, Kind
-from ddpdoctor.replicas.hash_tree import Located
-from ddpdoctor.replicas.tensor_diff import Spread
+from ddpdoctor.replicas.hash_tree import TensorDifference
+from ddpdoctor.replicas.tensor_diff import ElementDifferences
 
 
-def element(tensor: Tensor, located: Located, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind, str]:
+def element(
+    tensor: Tensor, located: TensorDifference, sides: Sequence[Sequence[int]]
+) -> tuple[Element | None, Kind, str]:
     """The first element with the largest difference among those located, the kind of all of them, and how much differs.
 
     `sides` are positions in `located.values`, the ranks of one side having the same bytes.
@@ -32,7 +34,7 @@ def element(tensor: Tensor, located: Located, sides: Sequence[Sequence[int]]) ->
     raw = [column.view(torch.uint8).view(len(offsets), -1) for column in columns]
     differ = torch.stack([(other != raw[0]).any(1) for other in raw]).any(0) & (offsets < tensor.numel())
     offsets = offsets[differ]
-    spread = Spread(offsets.shape)
+    spread = ElementDifferences(offsets.shape)
     spread.add(0, [column[differ] for column in columns])
     if spread.element is None:
         return None, "value", ""
@@ -51,7 +53,7 @@ def index_of(offset: int, tensor: Tensor) -> tuple[int, ...]:
     return tuple(index)
 
 
-def _extent(found: int, total: int, located: Located) -> str:
+def _extent(found: int, total: int, located: TensorDifference) -> str:
     if located.complete:
         return f"{found:,} of {total:,} elements"
     return f"{located.blocks:,} or more blocks of {located.block_bytes:,} bytes"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ddpdoctor.agent.inside.tensors.fingerprint import as_bytes, row_hashes, weights
-from ddpdoctor.replicas.allgather import Wire
+from ddpdoctor.replicas.allgather import GroupExchange
 
 LEAF_WORDS = 64
 FAN = 1024
@@ -22,7 +22,7 @@ FOLLOWED = 3  # nodes a level: 3 x 8 KiB of hashes and 3 x 512 bytes of words at
 
 
 @dataclass(frozen=True)
-class Located:
+class TensorDifference:
     """Where a tensor differs between ranks."""
 
     words: Tensor
@@ -38,8 +38,8 @@ class Located:
 
 
 def locate(
-    tensor: Tensor | None, wire: Wire, *, size: int | None = None, among: Sequence[int] | None = None
-) -> Located:
+    tensor: Tensor | None, wire: GroupExchange, *, size: int | None = None, among: Sequence[int] | None = None
+) -> TensorDifference:
     """The words in which `tensor`, of one size on all ranks, differs; entered by all ranks of `wire`.
 
     Where only the ranks at the positions `among` hold the tensor, of `size` bytes, the others give None.
@@ -66,7 +66,7 @@ def locate(
     _, everyone = wire.agree(partial(hashes.words, nodes), _as_they_are, len(words))
     everyone = everyone[rows]
     bad = (everyone != everyone[0]).any(0).nonzero().flatten()
-    return Located(words[bad], everyone[:, bad], complete, blocks, block_bytes)
+    return TensorDifference(words[bad], everyone[:, bad], complete, blocks, block_bytes)
 
 
 def _depth(size: int) -> int:

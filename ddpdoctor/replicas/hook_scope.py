@@ -36,7 +36,7 @@ GLOBAL_HOOKS: tuple[MutableMapping[int, Any], ...] = (
 )
 
 
-class Hooked:
+class InstalledTracker:
     """This rank's tracker, writing into `folder` until `remove`."""
 
     def __init__(self, folder: str, every: int, models: Sequence[DistributedDataParallel]) -> None:

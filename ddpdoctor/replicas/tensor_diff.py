@@ -14,7 +14,7 @@ from ddpdoctor.evidence.replicas import Element, Kind
 CHUNK = 1 << 20  # elements looked at at once: bounds the temporaries, whatever the tensor's size
 
 
-class Spread:
+class ElementDifferences:
     """Fed piece by piece with the same elements of every copy, in row-major order; `gap` is the largest difference.
 
     Of elements whose differences are equal to three digits, the first is shown. `gap` is infinite where a number stands
@@ -82,9 +82,9 @@ class Spread:
         return f"{self.count:,} of {math.prod(self._shape):,} elements"
 
 
-def spread_of(tensors: Sequence[Tensor]) -> Spread:
+def spread_of(tensors: Sequence[Tensor]) -> ElementDifferences:
     """The spread of whole tensors of one dtype and shape."""
-    spread = Spread(tensors[0].shape)
+    spread = ElementDifferences(tensors[0].shape)
     flat = [tensor.detach().contiguous().view(-1) for tensor in tensors]
     for start in range(0, flat[0].numel(), CHUNK):
         spread.add(start, [column[start : start + CHUNK] for column in flat])

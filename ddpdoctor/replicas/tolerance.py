@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ddpdoctor.replicas.allgather import Wire
-from ddpdoctor.replicas.tensor_diff import Spread
+from ddpdoctor.replicas.allgather import GroupExchange
+from ddpdoctor.replicas.tensor_diff import ElementDifferences
 
 PIECE_BYTES = 1 << 20  # of every rank at a time
 
 
-class Within:
+class ToleranceCounter:
     """Counts the tensors that differ by no more than `tolerance`, and keeps the largest such difference."""
 
     def __init__(self, tolerance: float) -> None:
@@ -21,7 +21,7 @@ class Within:
         self.count = 0
         self.largest = 0.0
 
-    def admits(self, tensor: Tensor, sides: Sequence[Sequence[int]], wire: Wire) -> bool:
+    def admits(self, tensor: Tensor, sides: Sequence[Sequence[int]], wire: GroupExchange) -> bool:
         """Whether the replicas of `tensor`, of one kind everywhere, are within it; entered by all ranks of `wire`."""
         if tensor.layout is not torch.strided or tensor.is_quantized:
             return False
@@ -32,9 +32,9 @@ class Within:
         return True
 
 
-def _gap(tensor: Tensor, places: Sequence[int], wire: Wire) -> float:
+def _gap(tensor: Tensor, places: Sequence[int], wire: GroupExchange) -> float:
     """The largest difference of any element between the ranks at `places`."""
-    spread = Spread(tensor.shape)
+    spread = ElementDifferences(tensor.shape)
     length = PIECE_BYTES // tensor.element_size()
     for start in range(0, tensor.numel(), length):
         count = min(length, tensor.numel() - start)

@@ -28,7 +28,7 @@ class BundleError(ValueError):
     """Bytes that are no bundle of this version; the text says why."""
 
 
-class Who(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """One process that takes part. Two that claim one rank differ by host and process id."""
 
     rank: Rank
@@ -52,10 +52,10 @@ class ClockOffset(msgspec.Struct, frozen=True, kw_only=True):
     """Half of the quickest round trip."""
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one process: that it is there, and later what it found."""
 
-    who: Who
+    who: ProcessIdentity
     """The process that it is about."""
     parts: Annotated[dict[Text, tuple[Digest, ...]], msgspec.Meta(max_length=MOST_PARTS)] | None = None
     """The digests of the pieces of each part; None before it has told them."""
@@ -63,7 +63,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     version: int
-    accounts: Annotated[list[Account], msgspec.Meta(max_length=MOST_ACCOUNTS)]
+    accounts: Annotated[list[ProcessReport], msgspec.Meta(max_length=MOST_ACCOUNTS)]
     bodies: list[bytes]
 
 
@@ -71,21 +71,21 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Bundle:
     """Accounts of many processes, and the bodies that they refer to."""
 
-    accounts: dict[Who, Account] = field(default_factory=dict)
+    accounts: dict[ProcessIdentity, ProcessReport] = field(default_factory=dict)
     """In order of arrival; the latest account of each process that has parts."""
     bodies: dict[bytes, bytes] = field(default_factory=dict)
     """By digest. A bundle on its way may lack bodies that went before it."""
 
-    def add(self, who: Who, parts: Parts | None = None) -> None:
+    def add(self, who: ProcessIdentity, parts: Parts | None = None) -> None:
         """Note that a process is there, or what it found."""
         if parts is None:
-            self.accounts.setdefault(who, Account(who=who))
+            self.accounts.setdefault(who, ProcessReport(who=who))
             return
         digests = {}
         for name, pieces in parts.items():
             digests[name] = tuple(digest_of(piece) for piece in pieces)
             self.bodies.update(zip(digests[name], pieces, strict=True))
-        self.accounts[who] = Account(who=who, parts=digests)
+        self.accounts[who] = ProcessReport(who=who, parts=digests)
 
     def merge(self, other: Bundle) -> None:
         """Take over what `other` knows."""
@@ -94,18 +94,18 @@ class Bundle:
             if account.parts is not None or who not in self.accounts:
                 self.accounts[who] = account
 
-    def part(self, who: Who, name: str) -> bytes | None:
+    def part(self, who: ProcessIdentity, name: str) -> bytes | None:
         """The content of one part; None where the process has not told it, or where a body is not there."""
         account = self.accounts[who]
         pieces = [self.bodies.get(digest) for digest in (account.parts or {}).get(name, ())]
         known = [piece for piece in pieces if piece is not None]
         return b"".join(known) if account.parts is not None and name in account.parts and known == pieces else None
 
-    def has_told(self, who: Who) -> bool:
+    def has_told(self, who: ProcessIdentity) -> bool:
         """Whether a process has said what it found, be all of it here or not."""
         return self.accounts[who].parts is not None
 
-    def complete(self, who: Who) -> bool:
+    def complete(self, who: ProcessIdentity) -> bool:
         """Whether all that a process found is here."""
         parts = self.accounts[who].parts
         return parts is not None and all(digest in self.bodies for pieces in parts.values() for digest in pieces)

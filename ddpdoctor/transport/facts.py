@@ -10,7 +10,7 @@ import msgspec
 
 from ddpdoctor.evidence import Missing, RankFacts, kinds
 from ddpdoctor.json_errors import JSON_ERRORS
-from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Parts, Who
+from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Parts, ProcessIdentity
 
 MISSING, NOTES = "missing", "notes"  # beside the kinds of facts, whose names begin with a capital letter
 
@@ -53,7 +53,7 @@ class FactsReader:
     """The parts that ranks have sent."""
     _known: dict[tuple[str, bytes | None], Any] = field(default_factory=dict)
 
-    def facts(self, who: Who) -> RankFacts:
+    def facts(self, who: ProcessIdentity) -> RankFacts:
         """What one process found.
 
         Raises:
@@ -63,17 +63,17 @@ class FactsReader:
         facts = tuple(self._read(who, name, kinds()[name]) for name in kinds() if name in names)
         return RankFacts(rank=who.rank, host=who.host, facts=facts)
 
-    def missing(self, who: Who) -> tuple[Missing, ...]:
+    def missing(self, who: ProcessIdentity) -> tuple[Missing, ...]:
         """What it could not find, and why."""
         found: tuple[Missing, ...] = self._read(who, MISSING, tuple[Missing, ...])
         return tuple(Missing(kind=one.kind, reason=one.reason, rank=who.rank) for one in found)
 
-    def notes(self, who: Who) -> tuple[str, ...]:
+    def notes(self, who: ProcessIdentity) -> tuple[str, ...]:
         """What a reader should know beside it."""
         found: tuple[str, ...] = self._read(who, NOTES, tuple[str, ...])
         return found
 
-    def _read(self, who: Who, name: str, kind: Any) -> Any:  # noqa: ANN401 - a type, and an instance of it
+    def _read(self, who: ProcessIdentity, name: str, kind: Any) -> Any:  # noqa: ANN401 - a type, and an instance of it
         data = self.bundle.part(who, name)
         if (name, data) not in self._known:
             try:

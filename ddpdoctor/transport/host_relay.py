@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ddpdoctor.transport.bundle import Bundle, BundleError, Parts, Who
+from ddpdoctor.transport.bundle import Bundle, BundleError, Parts, ProcessIdentity
 
 BEAT_SECONDS = 2.0
 SILENT_SECONDS = 20.0  # ten beats: a busy host skips some
@@ -42,7 +42,7 @@ _CREDENTIALS = struct.Struct("3i")  # of the peer: process id, user, group
 class Member:
     """One rank's part: who it is, what it finds, and until when it waits for others."""
 
-    who: Who
+    who: ProcessIdentity
     """The process that takes part."""
     parts: Callable[[], Parts]
     """Waits for what it has found."""
@@ -66,7 +66,7 @@ class Relay:
             self._thread = threading.Thread(target=self._serve, daemon=True)
             self._thread.start()
 
-    def add(self, who: Who, parts: Parts | None = None) -> None:
+    def add(self, who: ProcessIdentity, parts: Parts | None = None) -> None:
         """The leader's own account."""
         with self._lock:
             self._fresh.add(who, parts)

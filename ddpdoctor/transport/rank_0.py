@@ -14,7 +14,7 @@ import msgspec
 from torch.distributed import DistError, Store  # type: ignore[attr-defined] # public all the same
 
 from ddpdoctor.json_errors import JSON_ERRORS
-from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
+from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, ProcessIdentity
 from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Member, Relay
 from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
 
@@ -46,7 +46,7 @@ class Gathered:
     _bytes_held: int = 0
     _full: bool = False
     _told: set[int] = field(default_factory=set)
-    _open: set[Who] = field(default_factory=set)
+    _open: set[ProcessIdentity] = field(default_factory=set)
 
     def merge(self, bundle: Bundle) -> None:
         """Take over what a message, or rank 0 itself, tells.
@@ -122,7 +122,7 @@ def _read(store: Store, number: int, gathered: Gathered) -> None:
         clear(store, f"bundle/{number}")
 
 
-def compare_clocks(store: Store, gathered: Gathered, own: Who) -> dict[str, ClockOffset]:
+def compare_clocks(store: Store, gathered: Gathered, own: ProcessIdentity) -> dict[str, ClockOffset]:
     """How far the clock of each other host is ahead of ours, from the quickest of a few round trips.
 
     All hosts are asked at once, and served one at a time: whoever speaks first has all its round trips while the others wait,

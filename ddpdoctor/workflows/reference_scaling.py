@@ -60,7 +60,7 @@ def run_scaling(
     alike = {"OMP_NUM_THREADS": str(max(1, cores // ranks[-1]))}
     weak, strong = ("--batch-per-rank", str(BATCH)), ("--batch-size", str(BATCH * ranks[-1]))
     runs: list[TrainingRun] = []
-    others = Others()
+    others = OtherLoad()
     for number, batch in [(number, batch) for number in ranks for batch in (weak, strong)]:
         job = ReferenceJob(
             arguments=[*arguments, *batch, "--max-steps", str(STEPS)],
@@ -95,7 +95,7 @@ def usable_cores() -> int:
     return cores if quota is None else max(1, min(cores, int(quota)))
 
 
-class Others:
+class OtherLoad:
     """How busy other programs keep the processors that this process may use, from its making on."""
 
     def __init__(self) -> None:

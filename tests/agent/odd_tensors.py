@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
 
 from ddpdoctor.agent.inside.tensors.fingerprint import digests
-from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.packed_tensors import PackedReader
 
 LARGE = 1 << 17
 
@@ -127,7 +127,7 @@ def read(what: str, method: Any) -> dict[str, Any]:
     """Whether the fingerprints are those of a plain tensor of the same bytes, beside those of a plain tensor."""
     make, same = ODD[what]
     plain = torch.empty(0) if same is None else same()
-    packed = Packed(method)
+    packed = PackedReader(method)
     packed.fingerprints([torch.arange(10.0)])
     lists = [[torch.arange(10.0), make()], [torch.arange(10.0), plain]]
     found = []

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ddpdoctor.agent.inside.tensors.bit_parity import parities
-from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.packed_tensors import PackedReader
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])
@@ -31,6 +31,6 @@ def test_copies_side_by_side_have_the_same_parities(count: int) -> None:
     dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.bool)
     tensors = [(torch.arange(count + number) % 5).to(dtype) for number, dtype in enumerate(dtypes)]
     tensors.append(torch.randn(count, 6)[:, ::2].t())
-    packed = Packed("xxh3")
+    packed = PackedReader("xxh3")
     packed.fingerprints([*tensors, torch.ones(3)])
     assert packed.parities(tensors) == parities(tensors)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ddpdoctor.agent.inside.tensors import triton_row_hash
 from ddpdoctor.agent.inside.tensors.fingerprint import ROW, STAGED_ROWS, as_bytes, digests, row_hashes, weights
 from ddpdoctor.agent.inside.tensors.named_tensors import inventory, structure_digest
-from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.packed_tensors import PackedReader
 
 METHODS = ["linear", "xxh3"]
 DTYPES = [
@@ -125,7 +125,7 @@ def tensors(draw: st.DrawFn) -> Tensor:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_storage_that_was_read_can_still_be_resized(method: Any) -> None:
     large = torch.ones(300_000)
-    packed = Packed(method)
+    packed = PackedReader(method)
     packed.fingerprints([large, torch.ones(3)])
     packed.parities([large, torch.ones(3)])
     one(large, method)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ddpdoctor.agent.inside.tensors.gradient_projection import factors_of, projection
-from ddpdoctor.agent.inside.tensors.packed_tensors import Packed
+from ddpdoctor.agent.inside.tensors.packed_tensors import PackedReader
 
 WIDTHS = [*range(1, 17), 24, 32, 48, 63, 64, 65, 96, 100, 128, 192, 256, 300, 512, 768, 1024, 2048, 3072, 4096, 8192]
 FAMILIES: dict[str, Callable[[Tensor, int], Tensor]] = {
@@ -34,7 +34,7 @@ def test_rows_that_are_alike_do_not_cancel_out(family: str, rows: int) -> None:
 def test_of_copies_neither() -> None:
     row = torch.randn(8192, generator=torch.Generator().manual_seed(1))
     gradients = [row[:width].expand(2, -1) * torch.tensor([[1.0], [sign]]) for width in WIDTHS for sign in (1, -1)]
-    packed = Packed("xxh3")
+    packed = PackedReader("xxh3")
     packed.fingerprints(gradients)
     found = packed.projections(gradients).abs()
     assert (found > 1e-3 * torch.stack([one.double().norm() for one in gradients])).all()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ddpdoctor.agent.inside.tensors import whereabouts
 from ddpdoctor.agent.inside.tensors.gradient_projection import projection
 from ddpdoctor.agent.inside.tensors.module_listing import Listing
-from ddpdoctor.agent.inside.tensors.packed_tensors import LocalGradients, Packed
+from ddpdoctor.agent.inside.tensors.packed_tensors import LocalGradients, PackedReader
 from ddpdoctor.agent.inside.training.ddp_models import Models
 from ddpdoctor.ranks.element_texts import element_texts
 from tests.agent import odd_tensors
@@ -44,12 +44,12 @@ LISTS = st.lists(
 @settings(max_examples=25, deadline=None)
 def test_one_changed_byte_changes_the_fingerprint_of_its_tensor_alone(method: Any, parts: Any, data: Any) -> None:
     tensors = [drawn(*part) for part in parts]
-    packed = Packed(method)
+    packed = PackedReader(method)
     before = packed.fingerprints(tensors).clone()
     assert torch.equal(packed.fingerprints([tensor.clone() for tensor in tensors]), before), (
         "other objects, the same bytes"
     )
-    assert torch.equal(Packed(method).fingerprints(tensors), before), "another rank has a layout of its own"
+    assert torch.equal(PackedReader(method).fingerprints(tensors), before), "another rank has a layout of its own"
     where = data.draw(st.sampled_from(range(len(tensors))))
     if tensors[where].numel():
         memory = tensors[where].view(-1).view(torch.uint8)
@@ -72,7 +72,7 @@ def test_what_other_sums_miss_is_seen(method: Any, change: str) -> None:
     plain = {"minus zero": torch.zeros(24), "a NaN with another payload": torch.full((24,), torch.nan)}
     x = plain.get(change, torch.randn(24, generator=torch.Generator().manual_seed(4)))
     others = [torch.ones(24), torch.ones(5)]
-    packed = Packed(method)
+    packed = PackedReader(method)
     before = packed.fingerprints([others[0], x, others[1]])
     after = packed.fingerprints([others[0], CHANGES[change](x), others[1]])
     assert (before != after).any(1).tolist() == [False, True, False]
@@ -80,7 +80,7 @@ def test_what_other_sums_miss_is_seen(method: Any, change: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_list_of_other_sizes_dtypes_or_shapes_is_read_as_it_is(method: Any) -> None:
-    packed = Packed(method)
+    packed = PackedReader(method)
     lists = [
         [torch.ones(6), torch.ones(2, 3)],
         [torch.ones(6), torch.ones(6)],  # the same sizes, another shape
@@ -93,7 +93,7 @@ def test_a_list_of_other_sizes_dtypes_or_shapes_is_read_as_it_is(method: Any) ->
     ]
     for _ in range(2):
         for tensors in lists:
-            assert torch.equal(packed.fingerprints(tensors), Packed(method).fingerprints(tensors))
+            assert torch.equal(packed.fingerprints(tensors), PackedReader(method).fingerprints(tensors))
             assert packed.fingerprints(tensors).shape == (len(tensors), 2)
 
 
@@ -102,7 +102,7 @@ def test_projections_are_those_of_each_gradient_and_samples_its_elements(method:
     generator = torch.Generator().manual_seed(2)
     gradients = [torch.randn(shape, generator=generator) for shape in SHAPES]
     gradients[4], gradients[2] = gradients[4].half(), gradients[2].double()
-    packed = Packed(method)
+    packed = PackedReader(method)
     packed.fingerprints(gradients)
     expected = torch.stack([projection(one).double() for one in gradients])
     torch.testing.assert_close(packed.projections(gradients), expected, rtol=1e-4, atol=1e-4)
@@ -124,7 +124,7 @@ def test_a_copy_has_the_projection_of_the_gradient_itself(count: int, dtype: tor
     """An average of local projections, which are of copies, is compared with one that may be of the gradient."""
     generator = torch.Generator().manual_seed(count)
     gradients = [torch.randint(-9, 9, (size,), generator=generator).to(dtype) for size in (count, 5, 2 * count)]
-    packed = Packed("xxh3")
+    packed = PackedReader("xxh3")
     packed.fingerprints(gradients)
     expected = torch.stack([projection(one).double() for one in gradients])
     rounding = 1e-6 * torch.stack([one.double().norm() for one in gradients])
@@ -136,7 +136,7 @@ def test_gradients_that_are_not_finite_are_projected_without_a_warning() -> None
     gradients = [torch.zeros(200), torch.zeros(200), torch.ones(3)]
     gradients[0][0] = gradients[0][64] = gradients[1][0] = torch.inf
     gradients[1][64] = -torch.inf  # one of the two is the sum of both infinities
-    packed = Packed("xxh3")
+    packed = PackedReader("xxh3")
     packed.fingerprints(gradients)
     found = packed.projections(gradients)
     assert found.isfinite().tolist() == [False, False, True]
@@ -270,7 +270,7 @@ def guards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("guards")
 @pytest.mark.parametrize("what", SAME_PLACE)
 def test_another_tensor_at_the_same_address_is_read_anew(what: str) -> None:
-    packed, fresh = Packed("xxh3"), Packed("xxh3")
+    packed, fresh = PackedReader("xxh3"), PackedReader("xxh3")
     before, after = SAME_PLACE[what]
     packed.fingerprints([before])
     assert torch.equal(packed.fingerprints([after]), fresh.fingerprints([after]))
@@ -292,7 +292,7 @@ def test_a_list_in_which_a_tensor_is_twice_is_known_again() -> None:
 @pytest.mark.parametrize("mode", [partial(torch.autocast, "cpu"), torch.inference_mode])
 def test_tensors_are_known_again_whatever_mode_is_on(mode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A forward under autocast is read between two optimizer steps without it."""
-    tensors, packed = [torch.ones(300, 300), torch.ones(5)], Packed("xxh3")
+    tensors, packed = [torch.ones(300, 300), torch.ones(5)], PackedReader("xxh3")
     read = list[int]()
     of = whereabouts.Whereabouts.of
     monkeypatch.setattr(whereabouts.Whereabouts, "of", lambda *given, **how: read.append(1) or of(*given, **how))
@@ -302,7 +302,7 @@ def test_tensors_are_known_again_whatever_mode_is_on(mode: Callable[[], Any], mo
             packed.fingerprints(tensors)
     assert len(read) <= 3
     tensors[1][2] = 7
-    assert torch.equal(packed.fingerprints(tensors), Packed("xxh3").fingerprints(tensors))
+    assert torch.equal(packed.fingerprints(tensors), PackedReader("xxh3").fingerprints(tensors))
 
 
 def test_guards_that_miss_a_difference_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,11 +328,11 @@ def test_guards_that_miss_a_difference_are_not_used(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("guards")
 @pytest.mark.parametrize("rows_first", [True, False])
 def test_a_storage_that_is_freed_and_comes_back_is_read_each_time(rows_first: bool) -> None:
-    whole, packed = torch.ones(256, 512), Packed("xxh3")
+    whole, packed = torch.ones(256, 512), PackedReader("xxh3")
     buffer = whole if rows_first else whole.t()
     full = packed.fingerprints([buffer]).clone()
     buffer.untyped_storage().resize_(0)
-    assert torch.equal(packed.fingerprints([buffer]), Packed("xxh3").fingerprints([torch.empty(0)]))
+    assert torch.equal(packed.fingerprints([buffer]), PackedReader("xxh3").fingerprints([torch.empty(0)]))
     buffer.untyped_storage().resize_(4 * whole.numel())
     buffer.fill_(1)
     assert torch.equal(packed.fingerprints([buffer]), full)
@@ -341,9 +341,9 @@ def test_a_storage_that_is_freed_and_comes_back_is_read_each_time(rows_first: bo
 @pytest.mark.usefixtures("guards")
 def test_tensors_that_have_moved_are_read_where_they_are_now() -> None:
     """Gradients that each backward allocates anew, beside weights that stay."""
-    packed, weight = Packed("xxh3"), torch.ones(24, 24)
+    packed, weight = PackedReader("xxh3"), torch.ones(24, 24)
     for number in range(5):
         tensors = [weight, torch.full((24,), float(number)), torch.full((300, 300), float(number)).t()]
-        fresh = Packed("xxh3")
+        fresh = PackedReader("xxh3")
         assert torch.equal(packed.fingerprints(tensors), fresh.fingerprints(tensors))
         assert packed.samples(tensors) == fresh.samples(tensors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from ddpdoctor.agent.inside.calls.progress_counters import Numbers, _arguments
+from ddpdoctor.agent.inside.calls.progress_counters import ObjectNumbers, _arguments
 
 
 class DataSet:
@@ -12,7 +12,7 @@ class DataSet:
 
 
 def test_a_data_set_has_one_number_and_the_next_one_at_its_address_another() -> None:
-    numbers = Numbers()
+    numbers = ObjectNumbers()
     kept = DataSet()
     assert [numbers.of(kept), numbers.of(kept)] == [1, 1]
     fold = DataSet()
@@ -31,7 +31,7 @@ def test_a_data_set_has_one_number_and_the_next_one_at_its_address_another() -> 
 
 
 def test_what_nobody_can_refer_to_weakly_has_a_number_too() -> None:
-    numbers = Numbers()
+    numbers = ObjectNumbers()
     data_set = [1, 2]
     assert [numbers.of(data_set), numbers.of(data_set), numbers.of([3])] == [1, 1, 2]
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from ddpdoctor import case
-from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.facts import parts_of
 from tests.bench.large_case import job
 from tests.fuzz.__main__ import MEMORY_A_BYTE, MOST_MEMORY
@@ -156,7 +156,7 @@ def _saved(state: dict[str, torch.Tensor]) -> bytes:
 def rank_message(size: int) -> bytes:
     """What a rank says to rank 0: facts that fill a message."""
     bundle = Bundle()
-    who = Who(rank=0, world_size=2, host="a", pid=1, clock="c")
+    who = ProcessIdentity(rank=0, world_size=2, host="a", pid=1, clock="c")
     facts = job(1).ranks[0].facts
     bundle.add(who, {**parts_of(facts, (), ()), "log": [os.urandom(size)]})
     return bundle.encode()
@@ -166,7 +166,7 @@ def message_of_empty_parts(size: int) -> bytes:
     """A message of as many ranks without facts as fit."""
     bundle = Bundle()
     for rank in range(size // 60):
-        bundle.add(Who(rank=rank, world_size=1 << 20, host="a", pid=1, clock="c"), {})
+        bundle.add(ProcessIdentity(rank=rank, world_size=1 << 20, host="a", pid=1, clock="c"), {})
     return bundle.encode()
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from ddpdoctor.evidence.links import Link
 from ddpdoctor.net import protocol
-from ddpdoctor.net.introductions import Self
+from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.store_mailbox import Messages
 from tests.free_port import free_port
@@ -83,7 +83,7 @@ class Played:
         if node and node == self.nodes - 1:
             time.sleep(LATE_SECONDS)
         messages, keys, stop = self.messages(), Keys(node, self.nodes), threading.Event()
-        me = Self(
+        me = Introduction(
             node=node,
             nodes=self.nodes,
             pid=os.getpid(),

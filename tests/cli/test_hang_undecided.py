@@ -41,7 +41,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """One job, whose ranks wait in different collectives, and no source to tell how they came there."""
     job = running_jobs.RunningJob(name="job", world_size=2, targets=(), command="train.py", environ={})
     evidence: Evidence = hang_of(rank(IN_BROADCAST), rank(), seconds=None)
-    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.FoundProcesses(jobs=(job,), forbidden=()))
     monkeypatch.setattr(hang, "look", lambda _job: evidence)
 
 
@@ -73,7 +73,7 @@ def test_lines_that_lint_suspects_stand_beside_an_undecided_report(
     evidence = hang_of(rank(IN_BACKWARD[:-2] + stack), rank(IN_BACKWARD[:-2] + stack), seconds=None)
     targets = (Target(rank=0, pid=os.getpid()),)
     job = running_jobs.RunningJob(name="job", world_size=2, targets=targets, command="train.py", environ={})
-    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.FoundProcesses(jobs=(job,), forbidden=()))
     monkeypatch.setattr(hang, "look", lambda _job: evidence)
     monkeypatch.setattr(hang, "unexplained", lambda _evidence: ("every rank waits for others",))
     assert run(["hang"]) == 3
@@ -113,7 +113,7 @@ def test_a_rank_that_ended_meanwhile_is_known_by_its_exit_code(
     waiting = tuple(RankFacts(rank=number, host="host-a", facts=rank()) for number in (0, 1))
     ended = Missing(kind=ProcessState.__name__, rank=2, reason=f"process {process.pid} has ended")
     job = running_jobs.RunningJob(name="job", world_size=3, targets=targets, command="train.py", environ={})
-    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.FoundProcesses(jobs=(job,), forbidden=()))
     monkeypatch.setattr(hang, "examine", lambda *_arguments, **_named: (waiting, (ended,)))
     try:
         assert run(["hang"]) == status
@@ -134,7 +134,7 @@ def test_a_dump_of_another_program_is_not_the_jobs(
     waiting = tuple(RankFacts(rank=number, host="host-a", facts=rank(stack)) for number in (0, 1))
     dumps = [(number, read_dump(GLOO / f"rank_{number}").record) for number in (0, 1)]
     job = running_jobs.RunningJob(name="job", world_size=2, targets=targets, command="train.py", environ={})
-    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.FoundProcesses(jobs=(job,), forbidden=()))
     monkeypatch.setattr(hang, "examine", lambda *_arguments, **_named: (waiting, ()))
     monkeypatch.setattr(own_dumps, "collect", lambda *_arguments: iter(dumps))
     assert run(["hang"]) == (1 if judged else 3)
@@ -148,7 +148,7 @@ def test_a_job_that_ended_meanwhile_is_not_called_healthy(
     target = Target(rank=0, pid=os.getpid())
     ended = Missing(kind=ProcessState.__name__, rank=0, reason="process 7 has ended")
     job = running_jobs.RunningJob(name="job", world_size=1, targets=(target,), command="train.py", environ={})
-    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.FoundProcesses(jobs=(job,), forbidden=()))
     monkeypatch.setattr(hang, "examine", lambda *_arguments, **_named: ((), (ended,)))
     assert run(["hang"]) == 3
     said = capsys.readouterr().out

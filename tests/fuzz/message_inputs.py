@@ -15,7 +15,7 @@ import msgspec
 
 from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.net.introductions import PROTOCOL
-from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.facts import parts_of
 from ddpdoctor.workflows.benchmark import SCHEMA
 from tests.fuzz.evidence import examples
@@ -132,7 +132,7 @@ def rank_message(draw: random.Random) -> Input:
     """What a rank tells rank 0 under `env`, `verify-sync` and others: a bundle of facts or files."""
     bundle = Bundle()
     for rank in range(draw.randrange(4)):
-        who = Who(
+        who = ProcessIdentity(
             rank=draw.choice((rank, -1, 1 << 40)),
             world_size=4,
             host=draw.choice(("a", *ESCAPES))[:255],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddpdoctor.analysis.network.fault_localization import Culprits, attribute
+from ddpdoctor.analysis.network.fault_localization import LinkFaults, attribute
 from ddpdoctor.analysis.network.link_speeds import is_slow, median_speed
 from ddpdoctor.analysis.network.suspects import slow
 from ddpdoctor.evidence.links import Link, Links
@@ -105,7 +105,7 @@ def test_a_single_dead_link_that_nccl_opens_is_found_for_certain(nodes: int) -> 
     opened = sorted(nccl_links(range(nodes)))
     for dead in random.Random(nodes).sample(opened, 2):
         found, rounds, _ = simulate(nodes, lambda a, b, dead=dead: {a, b} != {*dead})
-        assert found == Culprits(links=(dead, dead[::-1]))
+        assert found == LinkFaults(links=(dead, dead[::-1]))
         assert rounds <= 20
 
 
@@ -130,7 +130,7 @@ def test_a_broken_switch_accuses_no_node(nodes: int, behind: int) -> None:
 
     found, _, _ = simulate(nodes, lambda a, b: (a < rack) == (b < rack), seed=nodes)
 
-    assert found == Culprits(blocks=((tuple(range(rack)), tuple(range(rack, nodes))),))
+    assert found == LinkFaults(blocks=((tuple(range(rack)), tuple(range(rack, nodes))),))
 
 
 @pytest.mark.parametrize("nodes", [3, 5, 16, 64, 200])

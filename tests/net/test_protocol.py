@@ -17,7 +17,7 @@ from typing_extensions import Self as Started
 
 from ddpdoctor.evidence.links import Link
 from ddpdoctor.net import protocol, store_mailbox
-from ddpdoctor.net.introductions import Self
+from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.protocol import RoundAnswers, follow, introduce, lead
 from ddpdoctor.net.store_mailbox import Messages
@@ -93,7 +93,7 @@ class _Node:
         key_of = partial(self.keys.of, wait_seconds=SECONDS)
         self._listener = Listener("127.0.0.1", key_of, number, lifetime_seconds=SECONDS)
         self._job, self._number = job, number
-        self.said = Self(
+        self.said = Introduction(
             node=number, nodes=job.expected, host=f"host-{place}", pid=place, address="127.0.0.1",
             port=self._listener.port, public=self.keys.public, speed_mbit=None, facts={},
         )  # fmt: skip

@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 
 from ddpdoctor.net import tcp
 from ddpdoctor.net.link_test import talk
-from ddpdoctor.net.tcp import HELLO, MAGIC, PROOF_BYTES, REQUEST, Listener, Stranger, call, echo, proof, receive, stream
+from ddpdoctor.net.tcp import (
+    HELLO,
+    MAGIC,
+    PROOF_BYTES,
+    REQUEST,
+    Listener,
+    WrongPeer,
+    call,
+    echo,
+    proof,
+    receive,
+    stream,
+)
 
 KEY = b"k" * 32
 
@@ -58,7 +70,7 @@ def test_talk_measures_a_good_link(listener: Listener) -> None:
 
 @pytest.mark.parametrize(("key", "wanted"), [(b"x" * 32, 7), (KEY, 8)], ids=["wrong key", "wrong node"])
 def test_a_stranger_is_told_from_a_peer(listener: Listener, key: bytes, wanted: int) -> None:
-    with pytest.raises(Stranger):
+    with pytest.raises(WrongPeer):
         call("127.0.0.1", listener.port, key, 1, wanted, timeout_seconds=5)
 
 

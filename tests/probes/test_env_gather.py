@@ -13,7 +13,7 @@ import pytest
 from torch.distributed import HashStore, TCPStore
 
 from ddpdoctor.transport import rank_0
-from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.facts import GatheredFacts, encoded_parts, parts_of
 from ddpdoctor.transport.host_relay import Member, Relay
 from ddpdoctor.transport.rank_0 import Gathered, _answer, collect, compare_clocks, lead, let_go
@@ -27,11 +27,11 @@ PATIENCE_SECONDS = 120.0
 pytestmark = pytest.mark.timeout(300)
 
 
-def who(rank: int, *, clock: str = "boot-a", pid: int = 7) -> Who:
-    return Who(rank=rank, world_size=2, host=f"host-{clock}", pid=pid, clock=clock)
+def who(rank: int, *, clock: str = "boot-a", pid: int = 7) -> ProcessIdentity:
+    return ProcessIdentity(rank=rank, world_size=2, host=f"host-{clock}", pid=pid, clock=clock)
 
 
-def member(one: Who) -> Member:
+def member(one: ProcessIdentity) -> Member:
     until = time.monotonic() + PATIENCE_SECONDS
     return Member(who=one, parts=lambda: {"Limits": [b"{}"]}, join_until=until, leave_until=until)
 

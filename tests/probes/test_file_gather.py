@@ -16,7 +16,7 @@ from torch.distributed import TCPStore
 
 from ddpdoctor.launch import attendance
 from ddpdoctor.transport import files, host_relay, rank_0
-from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.store import PIECE_BYTES, own_part, put
 from tests.free_port import free_port
@@ -129,7 +129,7 @@ def test_a_rank_waits_for_rank_0_as_long_as_its_job_runs_and_no_longer_than_the_
 
 def account(rank: int, files: dict[str, list[bytes]]) -> bytes:
     bundle = Bundle()
-    bundle.add(Who(rank=rank, world_size=3, host="liar", pid=9, clock="liar"), files)
+    bundle.add(ProcessIdentity(rank=rank, world_size=3, host="liar", pid=9, clock="liar"), files)
     return b"9\n" + bundle.encode()
 
 
@@ -210,7 +210,7 @@ def test_of_files_that_are_alike_each_long_line_travels_once_and_in_messages_of_
         folder.mkdir()
         (folder / "7.sync.jsonl").write_bytes(b"rank %d\n" % rank + same + b"no end of line")
         (folder / "empty").write_bytes(b"")
-        bundle.add(Who(rank=rank, world_size=5, host="a", pid=rank, clock="a"), parts_of(folder))
+        bundle.add(ProcessIdentity(rank=rank, world_size=5, host="a", pid=rank, clock="a"), parts_of(folder))
     portions = [*bundle.portions(10_000)]
     assert len(bundle.encode()) < 1.3 * len(same)
     assert len(portions) == 3

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import Thread
-from ddpdoctor.ranks.threads_at_work import Use, at_work, uses_of
+from ddpdoctor.ranks.threads_at_work import ThreadUsage, at_work, uses_of
 
 BEATS = Thread(name="beats", frames=(Frame(file="/job/train.py", line=5, function="beat"),), os_id=101)
 ELSEWHERE = replace(BEATS, frames=(Frame(file="/job/train.py", line=6, function="beat"),))
@@ -17,7 +17,7 @@ OF_A_LIBRARY = replace(BEATS, frames=(Frame(file="/usr/lib/python3.11/threading.
 
 
 def worked(*, seconds: float = 0.0, io_bytes: int = 0, thread: Thread = BEATS, again: Thread | None = None) -> bool:
-    before, after = {101: Use(1.0, 50)}, {101: Use(1.0 + seconds, 50 + io_bytes)}
+    before, after = {101: ThreadUsage(1.0, 50)}, {101: ThreadUsage(1.0 + seconds, 50 + io_bytes)}
     return at_work([[thread], [again or thread]], before, after, 2.0)
 
 
@@ -35,8 +35,8 @@ def test_a_thread_that_sleeps_or_is_the_main_one_or_a_librarys_is_not() -> None:
 
 
 def test_a_thread_that_has_ended_or_begun_meanwhile_is_not() -> None:
-    assert not at_work([[BEATS], []], {101: Use(1.0, 0)}, {}, 2.0)
-    assert not at_work([[], [BEATS]], {}, {101: Use(9.0, 0)}, 2.0)
+    assert not at_work([[BEATS], []], {101: ThreadUsage(1.0, 0)}, {}, 2.0)
+    assert not at_work([[], [BEATS]], {}, {101: ThreadUsage(9.0, 0)}, 2.0)
 
 
 def test_what_a_thread_uses_is_read() -> None:

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from ddpdoctor.agent.inside import verify_sync_feature
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.ranks.training_trace_reader import read_tracks
-from ddpdoctor.replicas.hook_scope import Hooked
+from ddpdoctor.replicas.hook_scope import InstalledTracker
 
 Follow = Callable[..., Track]
 
@@ -32,7 +32,7 @@ def follow(tmp_path: Path) -> Iterator[Follow]:
     def followed(job: Callable[[], object], every: int = 1) -> Track:
         folder = tmp_path / str(next(numbers))
         folder.mkdir()
-        hooked = Hooked(str(folder), every, [])
+        hooked = InstalledTracker(str(folder), every, [])
         job()
         hooked.remove()
         (rank,) = read_tracks(folder)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ddpdoctor.evidence.replicas import Element
 from ddpdoctor.replicas import tolerance
-from ddpdoctor.replicas.tensor_diff import Spread, spread_of
-from ddpdoctor.replicas.tolerance import Within
+from ddpdoctor.replicas.tensor_diff import ElementDifferences, spread_of
+from ddpdoctor.replicas.tolerance import ToleranceCounter
 
 NAN, INF = math.nan, math.inf
 
@@ -44,7 +44,7 @@ def test_a_difference_that_is_larger_by_a_hundredth_is_shown_wherever_it_is() ->
 
 def shown(before: Tensor, after: Tensor, chunk: int) -> Element | None:
     """The element that is shown where the copies come in pieces of `chunk` elements."""
-    spread = Spread(before.shape)
+    spread = ElementDifferences(before.shape)
     for start in range(0, len(before), chunk):
         spread.add(start, [before[start : start + chunk], after[start : start + chunk]])
     return spread.element
@@ -108,7 +108,7 @@ def test_a_tolerance_admits_what_is_within_it_and_keeps_the_largest(
     other = tensor.clone()
     other[-1] += 0.25
     sides = ((0, 2), (1,))
-    close, far = Within(0.3), Within(0.2)
+    close, far = ToleranceCounter(0.3), ToleranceCounter(0.2)
     assert close.admits(tensor, sides, ThreeRanks(tensor, other, tensor))  # type: ignore[arg-type]
     assert not far.admits(tensor, sides, ThreeRanks(tensor, other, tensor))  # type: ignore[arg-type]
     assert (close.count, close.largest, far.count) == (1, 0.25, 0)

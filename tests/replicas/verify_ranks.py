@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpdoctor import verify_sync
 from ddpdoctor.agent.inside.tensors import fingerprint
-from ddpdoctor.replicas.allgather import Wire
+from ddpdoctor.replicas.allgather import GroupExchange
 from ddpdoctor.replicas.compare import compare
 from ddpdoctor.replicas.hash_tree import locate
 
@@ -200,7 +200,7 @@ def three_flips_in_many_elements() -> dict[str, Any]:
     for rank, (at, mask) in enumerate(((7, 8), (count // 2 + 1, -(1 << 31)), (count - 3, 1 << 30))):
         if ill(rank):
             tensor.view(torch.int32)[at] ^= mask
-    wire = Wire(None)
+    wire = GroupExchange(None)
     dist.barrier()
     start = time.perf_counter()
     found = locate(tensor, wire)

@@ -7,7 +7,7 @@ import time
 import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined] # public all the same
 
-from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.rank_0 import MOST_DUE, Gathered, collect
 from ddpdoctor.transport.store import put
 
@@ -48,7 +48,7 @@ def test_a_leader_whose_number_has_thousands_of_digits_is_not_taken_for_one() ->
 
 def test_a_message_that_was_read_leaves_the_store() -> None:
     """Regression: all that the ranks sent stayed in the store's memory beside the copy that rank 0 holds."""
-    who = Who(rank=1, world_size=4, host="a", pid=1, clock="a")
+    who = ProcessIdentity(rank=1, world_size=4, host="a", pid=1, clock="a")
     own = Bundle()
     own.add(who, {"part": [b"x" * 1000]})
     store = HashStore()

@@ -14,7 +14,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import ScalingPoint, ScalingRun, TrainingRun
 from ddpdoctor.model import Skipped
-from ddpdoctor.workflows.reference_scaling import Others, ranks_of, usable_cores
+from ddpdoctor.workflows.reference_scaling import OtherLoad, ranks_of, usable_cores
 
 
 def test_numbers_of_ranks_are_sorted_and_counted_once() -> None:
@@ -78,7 +78,7 @@ SPIN = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() 
 def test_what_others_use_is_told_from_what_we_use() -> None:
     def used_beside(us: list[str]) -> float:
         """Processor seconds of others while `us` runs."""
-        begin, others = time.monotonic(), Others()
+        begin, others = time.monotonic(), OtherLoad()
         subprocess.run(us, check=True, timeout=60)
         return others.cores() * (time.monotonic() - begin)
 

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     OtherForward,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.collectives.mispaired_objects import met_behind_its_loop
@@ -96,7 +96,9 @@ def _reduced_by_some(seen: Iterations, failures: Failures | None, *, noticed: bo
 def _departed(departures: LoopDepartures | None, noticed: IterationSkew | None) -> LoopDeparture | None:
     """Where the loops of the ranks diverged before the iteration in which that was noticed, if no call explains it better."""
     departure = departures.before(noticed.iteration) if departures is not None and noticed is not None else None
-    by_a_call = departure is not None and departure.how is How.IRREGULAR and noticed is not None and noticed.own
+    by_a_call = (
+        departure is not None and departure.how is DepartureKind.IRREGULAR and noticed is not None and noticed.own
+    )
     return None if by_a_call else departure
 
 

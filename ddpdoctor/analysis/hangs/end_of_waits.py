@@ -25,7 +25,7 @@ from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding, outstanding_of
 from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
-from ddpdoctor.analysis.hangs.stopped_ranks import Behind, stopped_ranks
+from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall, stopped_ranks
 from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason, WaitForGraph, is_old
 from ddpdoctor.model import SkipCheck, group_ranks
 
@@ -148,7 +148,7 @@ class _Graph:
             return self._towards(self._waits_for(Reason.NOT_KEPT, lost))
         return self._towards_older_dumps()
 
-    def _unless_moved(self, named: Collection[int], behind: Sequence[Behind] = ()) -> WaitForGraph | None:
+    def _unless_moved(self, named: Collection[int], behind: Sequence[UncompletedCall] = ()) -> WaitForGraph | None:
         """Where no dump shows how old its calls are, ranks are at fault only if all others rest: else that they may not."""
         if self._outstanding.seconds is not None:
             return None
@@ -280,7 +280,7 @@ class _Graph:
         )
         return FinalWait(reason, tuple(sorted(ranks)), tuple(sorted(waits, key=lambda one: one.created_ns)))
 
-    def _towards(self, final: FinalWait, *, behind: tuple[Behind, ...] = ()) -> WaitForGraph:
+    def _towards(self, final: FinalWait, *, behind: tuple[UncompletedCall, ...] = ()) -> WaitForGraph:
         """With the ranks that wait for these, directly or through others."""
         reached = reaching(self._edges, final.ranks)
         waiting = {node for node in reached if node >= 0 and node in self._outstanding.of_rank}

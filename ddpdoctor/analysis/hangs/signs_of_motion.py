@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations
-from ddpdoctor.analysis.hangs.stopped_ranks import Behind
+from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall
 from ddpdoctor.model import group_ranks
 
 FEW = 4  # one of so many ranks may have something else to do, or a fault of its own
@@ -23,7 +23,7 @@ def sign_of_motion(
     outstanding: Outstanding,
     standing: StandingOperations,
     named: Collection[int],
-    behind: Sequence[Behind],
+    behind: Sequence[UncompletedCall],
     *,
     moments_kept: bool,
 ) -> str | None:
@@ -72,7 +72,7 @@ def sign_of_motion(
     return None
 
 
-def _is_behind_by_one(behind: Behind) -> bool:
+def _is_behind_by_one(behind: UncompletedCall) -> bool:
     return not behind.transfer and max(behind.peers_completed.values(), default=0) == behind.completed + 1
 
 

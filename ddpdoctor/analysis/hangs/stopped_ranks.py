@@ -15,7 +15,7 @@ SENT_BY_THE_ROOT = ("broadcast", "scatter", "_broadcast_oop")  # others with a r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class UncompletedCall:
     """A collective that a rank enqueued and has not completed, while peers of the group have; or a send."""
 
     rank: int
@@ -39,13 +39,13 @@ def stopped_ranks(
     stale: Collection[int],
     *,
     without_dump: Collection[int] = (),
-) -> Iterator[Behind]:
+) -> Iterator[UncompletedCall]:
     """Per rank the oldest collective, else send, that it enqueued and has not completed, and that peers have.
 
     `completed` has by `id` of a group what `completed_by` tells of it, `stale` are the ranks whose dumps are older than that.
     The last collective that one of those `without_dump` took part in may have ended on some peers and not on others.
     """
-    oldest: dict[int, Behind] = {}
+    oldest: dict[int, UncompletedCall] = {}
     for group in timeline.groups:
         if group.backend in WITHOUT_DEVICE or group.mismatches:  # calls with one number are not one operation then
             continue
@@ -67,7 +67,7 @@ def _behind_in(
     outstanding: Outstanding,
     ended: Mapping[int, int],
     without_dump: Collection[int],
-) -> Behind | None:
+) -> UncompletedCall | None:
     """The first collective of a group that a rank with an open call has not completed, and that peers have."""
     call, furthest = group.open[rank], max(ended.values(), default=0)
     lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
@@ -81,7 +81,7 @@ def _behind_in(
         return None
     if not _tells(timeline, group, first, ended, lost=lost):
         return None
-    return Behind(
+    return UncompletedCall(
         rank=rank,
         operation=found,
         not_completed=first,
@@ -90,9 +90,9 @@ def _behind_in(
     )
 
 
-def _behind_its_partner(send: EndedByPartner) -> Behind:
+def _behind_its_partner(send: EndedByPartner) -> UncompletedCall:
     """A send that did not end for the rank, and that its partner has received."""
-    return Behind(
+    return UncompletedCall(
         rank=send.call.rank,
         operation=send.call,
         not_completed=send.completed + 1,
@@ -116,7 +116,7 @@ def _tells(timeline: Timeline, group: GroupTimeline, seq: int, ended: Mapping[in
     return any(timeline.issued(group, rank, seq) is not None for rank in through)
 
 
-def _waits_before(timeline: Timeline, behind: Behind) -> bool:
+def _waits_before(timeline: Timeline, behind: UncompletedCall) -> bool:
     """Whether the rank waits in an older call, of a group whose members nothing tells: its device may wait there for another."""
     return any(
         behind.rank in group.open and group.open[behind.rank].entry < behind.operation.entry

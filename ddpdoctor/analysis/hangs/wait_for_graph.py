@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviati
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
-from ddpdoctor.analysis.hangs.stopped_ranks import Behind
+from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall
 from ddpdoctor.model import group_ranks, verb
 
 
@@ -54,7 +54,7 @@ class WaitForGraph:
     """Of a cycle, the ranks that made its calls in another order than ranks with the same part in the job."""
     first_deviations: tuple[FirstDeviation, ...] = ()
     """For ranks that left calls out, or made some besides: where they first did, as far as dumps show."""
-    behind: tuple[Behind, ...] = ()
+    behind: tuple[UncompletedCall, ...] = ()
     """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
     recorded_nothing: tuple[int, ...] = ()
     """Ranks whose dumps hold no entry, though they took part in what their peers completed."""

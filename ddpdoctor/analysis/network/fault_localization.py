@@ -15,7 +15,7 @@ Weight: TypeAlias = "tuple[float, int, Kind]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Culprits:
+class LinkFaults:
     """What accounts for bad links."""
 
     nodes: tuple[int, ...] = ()
@@ -30,14 +30,14 @@ class Culprits:
     """The bad links that nothing else accounts for, as source and target."""
 
 
-def attribute(tried: Mapping[Direction, bool]) -> Culprits:
+def attribute(tried: Mapping[Direction, bool]) -> LinkFaults:
     """What accounts for the directions that are not good. `tried` maps (source, target) to whether it was good.
 
     Where every result fits two groups that each talk within themselves, it is what joins them. Else a node is accused where it
     failed with more than half of at least two partners; the worst first, and what it accounts for is then taken out.
     """
     if (block := _two_sides(tried)) is not None:
-        return Culprits(blocks=(block,))
+        return LinkFaults(blocks=(block,))
     testimony = _LinkMatrix(tried)
     found: dict[Kind, list[int]] = {"nodes": [], "ingress": [], "egress": []}
     while (worst := testimony.worst()) is not None:
@@ -48,7 +48,7 @@ def attribute(tried: Mapping[Direction, bool]) -> Culprits:
     blocks = _blocks(bad, tried)
     for one, other in blocks:
         bad -= {(a, b) for a in one for b in other} | {(b, a) for a in one for b in other}
-    return Culprits(
+    return LinkFaults(
         nodes=tuple(sorted(found["nodes"])),
         ingress=tuple(sorted(found["ingress"])),
         egress=tuple(sorted(found["egress"])),

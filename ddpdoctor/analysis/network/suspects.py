@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ddpdoctor.analysis.network.fault_localization import Culprits, attribute
+from ddpdoctor.analysis.network.fault_localization import LinkFaults, attribute
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.links import Link, LinkOutcome, Links
 
 STALLS: tuple[LinkOutcome, ...] = ("large-stalls",)
 
 
-def broken(links: Links) -> Culprits:
+def broken(links: Links) -> LinkFaults:
     """Who accounts for the directions in which nothing gets through at all."""
     return attribute({(link.source, link.target): link.outcome in {"ok", *STALLS} for link in links.links})
 
 
-def stalling(links: Links) -> Culprits:
+def stalling(links: Links) -> LinkFaults:
     """Who accounts for the directions in which small messages pass and large ones do not."""
     talking = [link for link in links.links if link.outcome in {"ok", *STALLS}]
     return attribute({(link.source, link.target): link.outcome == "ok" for link in talking})
 
 
-def slow(links: Links) -> Culprits:
+def slow(links: Links) -> LinkFaults:
     """Who accounts for the directions whose stream is far below the median."""
     return _deviating(links, is_slow, median_speed(links.links))
 
 
-def late(links: Links) -> Culprits:
+def late(links: Links) -> LinkFaults:
     """Who accounts for the directions whose latency is far above the median."""
     return _deviating(links, is_late, median_latency(links.links))
 
 
-def _deviating(links: Links, deviates: Callable[[Link, float], bool], median: float | None) -> Culprits:
+def _deviating(links: Links, deviates: Callable[[Link, float], bool], median: float | None) -> LinkFaults:
     if median is None:
-        return Culprits()
+        return LinkFaults()
     return attribute(
         {(link.source, link.target): not deviates(link, median) for link in links.links if link.outcome == "ok"}
     )

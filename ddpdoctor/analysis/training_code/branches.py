@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.evidence.code_values import Origin
@@ -51,7 +51,7 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
     )
 
 
-def answered_by_another(graph: CallGraph, function: Function, reached: Reached, guard: Guard) -> bool:
+def answered_by_another(graph: CallGraph, function: Function, reached: CallOfAllRanks, guard: Guard) -> bool:
     """Whether a function makes a collective for some ranks, and its callers call another that makes it for the others.
 
     `wait_for_first()` and `let_others_in()` around a download are a pair. Where nobody calls the function, the other one

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class CallOfAllRanks:
     """A call that all ranks must make, and the calls of the program's functions that lead to it."""
 
     call: Call
@@ -42,7 +42,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CallInFunction:
     """A call, and the function that it stands in."""
 
     function: Function
@@ -61,7 +61,7 @@ class CallGraph:
     _purposes: dict[str, dict[str, list[Call]]] = field(default_factory=dict)
     """By function, its calls by their purpose."""
     _always: dict[str, bool | None] = field(default_factory=dict)
-    _reached: dict[str, Reached | None] = field(default_factory=dict)
+    _reached: dict[str, CallOfAllRanks | None] = field(default_factory=dict)
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` gives, sought once for a key: the name of the question, and what it is about."""
@@ -313,7 +313,7 @@ class CallGraph:
 
     # collectives
 
-    def collective_in(self, function_id: str, depth: int = DEEPEST) -> Reached | None:
+    def collective_in(self, function_id: str, depth: int = DEEPEST) -> CallOfAllRanks | None:
         """The first call that every rank must make once it calls a function, whatever the arguments."""
         if function_id not in self._reached:
             self._reached[function_id] = None
@@ -322,7 +322,7 @@ class CallGraph:
                 self._reached[function_id] = next(self._certain(function, depth), None) or self._around(function, depth)
         return self._reached[function_id]
 
-    def _around(self, function: Function, depth: int) -> Reached | None:
+    def _around(self, function: Function, depth: int) -> CallOfAllRanks | None:
         """The first such call of a decorator of the program: what it puts around the function is called in its place."""
         for decorator in function.decorators:
             inside = self.defined_in.get(decorator, [])
@@ -336,18 +336,18 @@ class CallGraph:
         """By function, the functions that are defined in it."""
         return grouped((function.id.rpartition(".")[0], function) for function in self.functions.values())
 
-    def _certain(self, function: Function, depth: int) -> Iterator[Reached]:
+    def _certain(self, function: Function, depth: int) -> Iterator[CallOfAllRanks]:
         for call in function.calls:
             if not unconditional(call.guards, function):
                 if is_collective(call) and in_both_branches(call, function):
-                    yield Reached(call)
+                    yield CallOfAllRanks(call)
                 continue
             if is_collective(call):
-                yield Reached(call)
+                yield CallOfAllRanks(call)
             elif call.target and (inner := self.collective_in(call.target, depth - 1)) is not None:
-                yield Reached(inner.call, (call, *inner.through))
+                yield CallOfAllRanks(inner.call, (call, *inner.through))
 
-    def collectives_of(self, function: Function) -> Sequence[tuple[Call, Reached]]:
+    def collectives_of(self, function: Function) -> Sequence[tuple[Call, CallOfAllRanks]]:
         """The calls of a function that lead to collectives, as they are written, each with its own."""
         return self.once(
             ("collectives of", function.id),
@@ -358,12 +358,12 @@ class CallGraph:
             ],
         )
 
-    def leads_to_collective(self, call: Call) -> Reached | None:
+    def leads_to_collective(self, call: Call) -> CallOfAllRanks | None:
         """The collective that a call is, or makes for certain; None where there is none."""
         if is_collective(call):
-            return Reached(call)
+            return CallOfAllRanks(call)
         if call.target and (inner := self.collective_in(call.target)) is not None:
-            return Reached(inner.call, (call, *inner.through))
+            return CallOfAllRanks(inner.call, (call, *inner.through))
         return None
 
     def may_make(self, function_id: str, name: str, depth: int = 3) -> bool:

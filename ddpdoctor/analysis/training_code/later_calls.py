@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallInFunction, CallOfAllRanks
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import inner_loops, unconditional
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
@@ -20,7 +20,9 @@ _OF_A_NUMBER = ("torch.tensor(", "torch.as_tensor(")
 _REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
 
 
-def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) -> tuple[Call, Reached | None] | None:
+def after_exit(
+    graph: CallGraph, function: Function, leave: Exit, guard: Guard
+) -> tuple[Call, CallOfAllRanks | None] | None:
     """The first call that the ranks that stay make and the one that left does not; the collective that it leads to.
 
     None stands for the collective where the call is a backward of the wrapped model.
@@ -37,7 +39,7 @@ def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) 
     return None
 
 
-def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Call, Reached | None] | None:
+def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Call, CallOfAllRanks | None] | None:
     """The first call that comes for certain where the function has ended, in the functions that call it."""
     for caller, site in graph.callers.get(function.id, ()) if depth else ():
         if not unconditional(site.guards, caller):
@@ -168,7 +170,7 @@ def leads_to_backward(graph: CallGraph, call: Call) -> Call | None:
     return held.call if held is not None else None
 
 
-def backward_in(graph: CallGraph, function_id: str, depth: int = 3) -> Held | None:
+def backward_in(graph: CallGraph, function_id: str, depth: int = 3) -> CallInFunction | None:
     """The backward through the wrapper that a function, or one that it calls, makes for certain; None where there is none."""
     function = graph.functions.get(function_id) if depth else None
     if function is None or function.guards:
@@ -176,12 +178,12 @@ def backward_in(graph: CallGraph, function_id: str, depth: int = 3) -> Held | No
     return graph.once(("backward", function_id, depth), lambda: next(_backwards(graph, function, depth), None))
 
 
-def _backwards(graph: CallGraph, function: Function, depth: int) -> Iterator[Held]:
+def _backwards(graph: CallGraph, function: Function, depth: int) -> Iterator[CallInFunction]:
     for call in function.calls:
         if not unconditional(call.guards, function):
             continue
         if reduces_gradients(graph, call):
-            yield Held(function, call)
+            yield CallInFunction(function, call)
         elif (held := backward_in(graph, call.target, depth - 1)) is not None:
             yield held
 

@@ -15,7 +15,7 @@ from ddpdoctor.source.syntax.scopes import Block, Scope
 
 @in_large_numbers
 @dataclass(frozen=True, slots=True)
-class Around:
+class EnclosingBlocks:
     """What stands around a place, outermost first."""
 
     guards: tuple[Guard, ...]
@@ -40,7 +40,7 @@ class Surroundings:
         self._orders: dict[int, dict[int, int]] = {}
         """By function, the orders of its loops by their bodies."""
         self._loops: dict[int, tuple[int, ...]] = {}
-        self._around: dict[tuple[int, int], Around] = {}
+        self._around: dict[tuple[int, int], EnclosingBlocks] = {}
         """By block and calling context, where no branch around the block leaves: there all places have the same around them."""
 
     def suffix(self, scope: Scope) -> str:
@@ -53,14 +53,14 @@ class Surroundings:
         file, line = self.values.project.sources[scope.file].place(getattr(node, "lineno", 1))
         return Place(file=file, line=line, column=getattr(node, "col_offset", 0) + 1, function=scope.name)
 
-    def around(self, block: Block, order: int, scope: Scope) -> Around:
+    def around(self, block: Block, order: int, scope: Scope) -> EnclosingBlocks:
         """What stands around a place of a function."""
         key = (id(block), id(self.values.context_in(scope)))
         known = self._around.get(key)
         if known is not None:
             return known
         guards, contexts = self.guards.around(block, order, scope), self.with_blocks.around(block, scope)
-        found = Around(guards, self.loops_around(block, scope), contexts)
+        found = EnclosingBlocks(guards, self.loops_around(block, scope), contexts)
         if not any(at.ended for at in block.chain()):
             self._around[key] = found
         return found

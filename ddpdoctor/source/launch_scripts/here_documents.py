@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ddpdoctor.source.launch_scripts.shell_syntax import node_text
-from ddpdoctor.source.launch_scripts.shell_words import Outer, Variables, text_of
+from ddpdoctor.source.launch_scripts.shell_words import UnknownExpansion, Variables, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -26,7 +26,7 @@ def document_text(node: Node, variables: Variables) -> str:
     quoted = parent is not None and any(
         child.type == "heredoc_start" and node_text(child)[:1] in "'\"\\" for child in parent.named_children
     )
-    return node_text(node) if quoted else text_of(node, variables, Outer.MARK)
+    return node_text(node) if quoted else text_of(node, variables, UnknownExpansion.MARK)
 
 
 def written_file(words: Sequence[str], node: Node, variables: Variables) -> str:

@@ -36,7 +36,7 @@ from ddpdoctor.source.launch_scripts.shell_syntax import (
     node_text,
     parsed_shell,
 )
-from ddpdoctor.source.launch_scripts.shell_words import Outer, Variables, text_of, unquoted, words_of
+from ddpdoctor.source.launch_scripts.shell_words import UnknownExpansion, Variables, text_of, unquoted, words_of
 from ddpdoctor.source.launch_scripts.submitted_scripts import as_comment, exported_by, handed_to_a_job, submits, wrapped
 
 if TYPE_CHECKING:
@@ -355,7 +355,11 @@ class _Reader:
             return
         first = self.first_line + (node.start_point[0] if node is not None else 0)
         if isinstance(text, str):
-            source = text if node is None else text_of(node, self.variables, Outer.MARK if not same else Outer.KEEP)
+            source = (
+                text
+                if node is None
+                else text_of(node, self.variables, UnknownExpansion.MARK if not same else UnknownExpansion.KEEP)
+            )
         else:
             source = document_text(text, self.variables)
         self.read[0] += len(source)

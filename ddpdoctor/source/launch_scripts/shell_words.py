@@ -18,7 +18,7 @@ _ESCAPED = re.compile(r"\\(.|\n)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 
 
-class Outer(Enum):
+class UnknownExpansion(Enum):
     """What becomes of an expansion that the script does not determine."""
 
     KEEP = "keep"
@@ -72,7 +72,7 @@ def words_of(node: Node, variables: Variables) -> list[str]:
     return [text]
 
 
-def text_of(node: Node, variables: Variables, outer: Outer = Outer.KEEP) -> str:
+def text_of(node: Node, variables: Variables, outer: UnknownExpansion = UnknownExpansion.KEEP) -> str:
     """The text that a word becomes, without quotes."""
     kind, raw = node.type, _plain(node)
     if kind in {"word", "number"}:
@@ -89,7 +89,11 @@ def text_of(node: Node, variables: Variables, outer: Outer = Outer.KEEP) -> str:
         return _expanded(node, variables, outer)
     if kind == "command_substitution" and (program := _looked_up(node)):
         return program
-    if outer is Outer.MARK and kind in {"command_substitution", "arithmetic_expansion", "process_substitution"}:
+    if outer is UnknownExpansion.MARK and kind in {
+        "command_substitution",
+        "arithmetic_expansion",
+        "process_substitution",
+    }:
         return f"«{re.sub(r'[^A-Za-z_]+', '_', raw).strip('_')}»"
     return raw
 
@@ -120,7 +124,7 @@ def unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def _joined(node: Node, variables: Variables, outer: Outer, start: int, end: int) -> str:
+def _joined(node: Node, variables: Variables, outer: UnknownExpansion, start: int, end: int) -> str:
     """The parts of a string or a concatenation, and the text between them."""
     data = node.text or b""
     parts: list[str] = []
@@ -156,13 +160,13 @@ def _name(node: Node) -> str:
     return name if _plain(node) in {f"${name}", f"${{{name}}}"} else ""
 
 
-def _expanded(node: Node, variables: Variables, outer: Outer) -> str:
+def _expanded(node: Node, variables: Variables, outer: UnknownExpansion) -> str:
     name = _name(node)
     if name in variables.known:
         return variables.known[name]
     if not name and (first := _with_default(node)) in variables.known:
         return variables.known[first]
-    if outer is Outer.MARK:
+    if outer is UnknownExpansion.MARK:
         return f"«{name or re.sub(r'[^A-Za-z_0-9]+', '_', _plain(node)).strip('_')}»"
     return f"${name}" if name else _plain(node)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDepartures
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
@@ -67,7 +67,7 @@ def test_a_helper_called_below_the_loop_tells_that_a_loader_without_a_length_had
     found = derived(flights([STEP, STEP, last], [STEP, STEP, waits(STEP)], facts=facts, job=(code,)), LoopDepartures)
     assert found is not None
     told = found.first is not None and (found.first.how, found.first.ranks, found.first.batches)
-    assert told == ((How.ENDED, (0,), 2) if ended else False)
+    assert told == ((DepartureKind.ENDED, (0,), 2) if ended else False)
 
 
 def test_a_rank_that_draws_more_than_its_loader_says_has_that_many_batches() -> None:

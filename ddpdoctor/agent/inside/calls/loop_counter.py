@@ -22,7 +22,7 @@ MAX_SOURCE_BYTES = 1 << 20
 _READS_FUNCTIONS = sys.version_info >= (3, 13)
 
 
-class Turns:
+class LoopCounters:
     """Finds the variables that count the loops around lines; each line's source is looked at once."""
 
     def __init__(self, is_users: Callable[[str], bool]) -> None:

@@ -13,7 +13,7 @@ from ..signal_errors import pass_on
 from ..whose_code import is_users, show_as
 from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
-from .loop_counter import Turns
+from .loop_counter import LoopCounters
 from .missing_gradients import note_model
 from .training_loop import TrainingLoop
 
@@ -74,7 +74,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) ->
     from torch.nn.parallel.distributed import DistributedDataParallel
 
     forward = DistributedDataParallel.forward
-    turns, recording = Turns(is_users), log.rank.giving_up("recording forwards")
+    turns, recording = LoopCounters(is_users), log.rank.giving_up("recording forwards")
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here:
@@ -100,7 +100,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     draw = _BaseDataLoaderIter.__next__
-    data_sets, recording = Numbers(), log.rank.giving_up("recording batches")
+    data_sets, recording = ObjectNumbers(), log.rank.giving_up("recording batches")
 
     @functools.wraps(draw)
     def counted(self: Any) -> Any:  # noqa: ANN401
@@ -121,7 +121,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks, loop: TrainingLoop) -> 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]
 
 
-class Numbers:
+class ObjectNumbers:
     """Numbers objects from 1 in the order in which they are first seen, as long as they live, and keeps none alive."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ DIFFERENT_BY_DESIGN = {"prev_loss"}  # keys of an optimizer's state: LBFGS keeps
 
 
 @dataclass(frozen=True)
-class Item:
+class SharedTensor:
     """One tensor that replicas share."""
 
     role: Role
@@ -34,13 +34,13 @@ class Item:
     """The name of the tensor that it shares its bytes with; empty where it has bytes of its own."""
 
 
-def inventory(model: nn.Module, optimizer: Optimizer | None = None) -> list[Item]:
+def inventory(model: nn.Module, optimizer: Optimizer | None = None) -> list[SharedTensor]:
     """Every parameter, buffer and state tensor, in the model's own order; tied ones point to the first of them.
 
     Names are the user's: what a wrapper (DistributedDataParallel, torch.compile) puts before them is left out. Of a tensor
     on a device mesh (DTensor) the structure tells the whole's shape, and how it lies on the mesh.
     """
-    items: list[Item] = []
+    items: list[SharedTensor] = []
     seen: dict[int, str] = {}
     listed: tuple[tuple[Role, Iterator[tuple[str, Tensor]]], ...] = (
         ("parameter", unwrapped(model).named_parameters(remove_duplicate=False)),
@@ -90,20 +90,20 @@ def named_state(model: nn.Module | None, optimizer: Optimizer) -> Iterator[tuple
                 yield f"{name}.{key}", parameter, key
 
 
-def structure_digest(items: list[Item]) -> bytes:
+def structure_digest(items: list[SharedTensor]) -> bytes:
     """16 bytes over names, order, dtypes, shapes, strides, requires_grad and ties of all items."""
     text = json.dumps([(item.role, item.name, item.structure, item.tied_to) for item in items])
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def _item(role: Role, name: str, tensor: Tensor, tied_to: str) -> Item:
+def _item(role: Role, name: str, tensor: Tensor, tied_to: str) -> SharedTensor:
     structure = {
         "dtype": str(tensor.dtype).removeprefix("torch.") + _lies(tensor),
         "shape": list(tensor.shape),
         "stride": _stride(tensor),
         "requires_grad": tensor.requires_grad,
     }
-    return Item(role, name, tensor, structure, tied_to)
+    return SharedTensor(role, name, tensor, structure, tied_to)
 
 
 def _lies(tensor: Any) -> str:  # noqa: ANN401

@@ -31,7 +31,7 @@ MOST_MISSES = 1  # in a row, before PyTorch's guards are not used: autocast may 
 KEPT_LAYOUTS = 4  # of lists that are asked for in turns: a job may have several optimizers
 
 
-class Packed:
+class PackedReader:
     """Reads one list of tensors after another; lists of the same sizes and dtypes use the same space."""
 
     def __init__(self, method: Method) -> None:

@@ -12,7 +12,7 @@ from ..schema.model_records import Samples, Table
 from ..trace_writer import TraceWriter, verbatim
 from .dtensor import is_meshed
 from .fingerprint import best_method, combined, digests, first_halves
-from .packed_tensors import Packed
+from .packed_tensors import PackedReader
 from .side_by_side import bytes_of
 
 _PLAIN = (bool, int, float, complex, str, bytes, range, slice, torch.dtype, torch.device)
@@ -29,7 +29,7 @@ class Digests:
         self._trace = trace
         self._last = ""
         self._segment = trace.segment
-        self._packed: dict[str, Packed] = {}
+        self._packed: dict[str, PackedReader] = {}
 
     def write(self, phase: str, named: Mapping[str, Tensor], *, always: bool = False) -> str:
         """Write the fingerprints and some values of `named` as a table of `phase`; returns what stands for its content."""
@@ -72,11 +72,11 @@ class Digests:
         """The parity of each of `tensors`, with which the list begins that was read last for `what`."""
         return self.packed(what).parities(tensors) if tensors else ""
 
-    def packed(self, what: str) -> Packed:
+    def packed(self, what: str) -> PackedReader:
         """What reads the lists of tensors that are `what`, one after the other."""
         packed = self._packed.get(what)
         if packed is None:
-            packed = self._packed[what] = Packed(self.method)
+            packed = self._packed[what] = PackedReader(self.method)
         return packed
 
     def by_name(self, named: Mapping[str, Tensor], what: str = "others") -> dict[str, str]:

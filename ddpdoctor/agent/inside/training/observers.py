@@ -19,7 +19,7 @@ from .parameter_origin import Origins
 from .probe import ProbeLog
 from .recompute import Recomputation
 from .replica import Replica
-from .shard_digests import Parts
+from .shard_digests import ShardDigests
 from .trained_weights import TrainedWeights
 from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
@@ -52,7 +52,7 @@ class Observers:
         self.averaging = WeightAveraging(self.weights.tensors)
         self.gradients = GradientHooks(trace, replica.budget, digests, models)
         self.gradient_groups = GradientGroups(self.weights.tensors)
-        self.shards = Parts(digests)
+        self.shards = ShardDigests(digests)
         self.integrity = IntegrityLog(trace, digests, models)
         self.is_replay = bool(requested.close_up.steps)
         self.close_up = CloseUpWatch(requested.close_up, replica)

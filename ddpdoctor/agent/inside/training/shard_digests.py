@@ -23,7 +23,7 @@ from ..tensors.tensor_digests import Digests
 from .buffer_writes import VERSION, BufferWrites
 
 
-class Parts:
+class ShardDigests:
     """Finds the names once for each optimizer."""
 
     def __init__(self, digests: Digests) -> None:

@@ -9,7 +9,7 @@ from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs,
 from ddpdoctor.analysis.collectives.groups.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.groups.group_desync import desyncs_of, of_other_shapes
 from ddpdoctor.analysis.collectives.loops.calls_by_pass import left_as_always, made_by_all_before
-from ddpdoctor.analysis.collectives.loops.loop_departures import How, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loops.loop_passes import runs_to_its_end, started_next_epoch
 from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
@@ -235,7 +235,7 @@ def _others_go_on(last: LoopDeparture, desync: Desync, code: SourceCode | None) 
     """Whether all ranks that drew more batches are in the loop over them: then the others are past it, wherever they are."""
     sides = {frozenset(desync.minority), frozenset(desync.majority)}
     return (
-        last.how in (How.SHORT, How.LEFT)
+        last.how in (DepartureKind.SHORT, DepartureKind.LEFT)
         and sides == {frozenset(last.ranks), frozenset(last.others)}
         and all(rank in desync.issued and is_in(last.loop, desync.issued[rank].program, code) for rank in last.others)
     )

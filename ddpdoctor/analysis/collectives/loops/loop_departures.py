@@ -23,7 +23,7 @@ CONTEXT = 4  # forwards before one that tell how many collectives usually follow
 SEEN_OFTEN = 2  # times on each rank that a number must have followed before it is usual
 
 
-class How(Enum):
+class DepartureKind(Enum):
     """What the ranks did that their peers did not."""
 
     LEFT = "left the loop over their batches before its end"
@@ -34,11 +34,11 @@ class How(Enum):
 
 
 _WORDS = {
-    How.LEFT: ("break", "return"),
-    How.SKIPPED: ("continue",),
-    How.SHORT: (),
-    How.ENDED: ("break", "return"),
-    How.IRREGULAR: ("break", "continue", "return"),
+    DepartureKind.LEFT: ("break", "return"),
+    DepartureKind.SKIPPED: ("continue",),
+    DepartureKind.SHORT: (),
+    DepartureKind.ENDED: ("break", "return"),
+    DepartureKind.IRREGULAR: ("break", "continue", "return"),
 }
 
 
@@ -46,7 +46,7 @@ _WORDS = {
 class LoopDeparture:
     """Where the loops of the ranks diverged."""
 
-    how: How
+    how: DepartureKind
     """What the ranks did that their peers did not."""
     ranks: tuple[int, ...]
     """The ranks that left their loop, or passed over a batch."""
@@ -81,10 +81,10 @@ class LoopDeparture:
     @property
     def longer(self) -> tuple[int, ...]:
         """The few ranks that have more batches, or make more turns, than the majority; nobody where the few have fewer."""
-        if self.how is How.ENDED:
+        if self.how is DepartureKind.ENDED:
             by_rank = any(lets_pass_only(jump, self.ranks, self.others) for jump in self.jumps)
             return self.others if len(self.others) < len(self.ranks) and not by_rank else ()
-        if self.how is not How.SHORT or {*self.lengths} != {*self.ranks, *self.others}:
+        if self.how is not DepartureKind.SHORT or {*self.lengths} != {*self.ranks, *self.others}:
             return ()
         sides = vote(self.lengths)
         return sides.minority if not sides.tied and set(sides.minority) <= {*self.others} else ()
@@ -95,7 +95,7 @@ class LoopDeparture:
         words = _WORDS[self.how]
         found = tuple(jump for jump in self.loop.jumps if jump.word in words) if self.loop is not None else ()
         by_rank = tuple(jump for jump in found if is_rank_test(jump.test, by_rank=jump.by_rank))
-        return by_rank if by_rank or self.how is How.IRREGULAR else found
+        return by_rank if by_rank or self.how is DepartureKind.IRREGULAR else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ def derive(
     if found is None:
         return LoopDepartures(None)
     last = _last_forward(forwards[found.ranks[0]], found.forwards)
-    frame, loop = loop_with_an_exit(last, code) if found.how is How.LEFT else loop_of(last, code)
-    fewer = found.how is How.IRREGULAR and max(found.lengths[rank] for rank in found.ranks) < max(
+    frame, loop = loop_with_an_exit(last, code) if found.how is DepartureKind.LEFT else loop_of(last, code)
+    fewer = found.how is DepartureKind.IRREGULAR and max(found.lengths[rank] for rank in found.ranks) < max(
         found.lengths.values()
     )
     return LoopDepartures(
@@ -221,7 +221,7 @@ def _conditions(place: Frame | None, code: SourceCode | None) -> tuple[Condition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    how: How
+    how: DepartureKind
     ranks: tuple[int, ...]
     tied: bool
     iteration: int
@@ -246,7 +246,7 @@ def _first(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -
             few = tuple(rank for rank, count in sorted(made.items()) if count is not None and count < most_frequent)
             if few and all(count == most_frequent for rank, count in made.items() if rank not in few):
                 return _Found(
-                    how=How.SKIPPED,
+                    how=DepartureKind.SKIPPED,
                     ranks=few,
                     tied=False,
                     iteration=before,
@@ -285,7 +285,13 @@ def _irregular(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int
             if not most_frequent or most_frequent[0][1] < SEEN_OFTEN * len(marks) or not few or len(few) == len(made):
                 return None
             return _Found(
-                how=How.IRREGULAR, ranks=few, tied=False, iteration=last, batches=None, lengths=made, forwards=last
+                how=DepartureKind.IRREGULAR,
+                ranks=few,
+                tied=False,
+                iteration=last,
+                batches=None,
+                lengths=made,
+                forwards=last,
             )
         for rank, count in made.items():
             if len(before[rank]) == CONTEXT:
@@ -347,7 +353,7 @@ def _by_the_call_behind(
         return None
     last = marks[early[0]].get(least)
     return _Found(
-        how=How.ENDED, ranks=early, tied=False, iteration=least, batches=last.in_pass if last is not None else None,
+        how=DepartureKind.ENDED, ranks=early, tied=False, iteration=least, batches=last.in_pass if last is not None else None,
         lengths={}, forwards=least if last is None or last.in_pass is None else None, went_on=False,
     )  # fmt: skip
 
@@ -379,7 +385,7 @@ def _left_or_short(
         return None
     sides = vote({rank: lengths.get(rank) for rank in last})
     return _Found(
-        how=How.LEFT if before_its_end else How.SHORT,
+        how=DepartureKind.LEFT if before_its_end else DepartureKind.SHORT,
         ranks=early,
         tied=not before_its_end and sides.tied,
         iteration=last[early[0]].iteration,
