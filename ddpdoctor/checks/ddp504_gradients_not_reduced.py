@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, GradientsNotReduced, NotReducedCause
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.gradients import GradientsNotReduced, NotReducedCause
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.divergence import finding, some_of

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.places.framework_requests import line_of, rank_requests
-from ddpdoctor.analysis.replicas.divergence import Divergences, SettingsAt, SettingsDiffer
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.steps import SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.messages.divergence import SHOWN, WRITE, finding, when

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
 from ddpdoctor.messages.divergence import LOAD, WRITE, finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity, Writer, group_ranks
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
-from ddpdoctor.analysis.replicas.divergence import Divergences, SkipCause, StepSkipped
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.steps import SkipCause, StepSkipped
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.divergence import finding

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, SameInputs, SameSamples
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.data import SameInputs, SameSamples
 from ddpdoctor.messages import sampler_shares
 from ddpdoctor.messages.divergence import everyone, finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, SamplesOverlap
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.data import SamplesOverlap
 from ddpdoctor.messages import sampler_shares
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, UnevenBatches
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.data import UnevenBatches
 from ddpdoctor.messages.divergence import finding, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence

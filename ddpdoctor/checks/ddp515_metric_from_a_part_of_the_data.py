@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, PartialMetric
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.data import PartialMetric
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.replicas import sides_sentence
 from ddpdoctor.model import Finding, Rule, Severity

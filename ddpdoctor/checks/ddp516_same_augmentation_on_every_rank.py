@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, DrawnFor, SameDraws
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.data import DrawnFor, SameDraws
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, LocalNotFinite, NonFiniteCause
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.gradients import LocalNotFinite, NonFiniteCause
 from ddpdoctor.messages.divergence import finding, some_of, when
 from ddpdoctor.messages.replicas import listed
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks

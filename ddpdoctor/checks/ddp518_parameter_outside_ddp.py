@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, ParameterOutside
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.gradients import ParameterOutside
 from ddpdoctor.messages.divergence import finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity
 

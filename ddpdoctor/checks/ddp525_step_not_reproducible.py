@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from typing_extensions import assert_never
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted, Divergences, Repeated, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted, Repeated, StepNotReproducible
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import SHOWN, finding, suspects, when

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, LossComputedDifferently
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.results import LossComputedDifferently
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import finding, suspects

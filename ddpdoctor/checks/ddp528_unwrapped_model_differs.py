@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from typing_extensions import assert_never
 
-from ddpdoctor.analysis.replicas.divergence import CopyUsed, Divergences, UnwrappedDiffers
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.results import CopyUsed, UnwrappedDiffers
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import Diverged, Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.base import Diverged
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Track

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import SameSamples, SamplesOverlap
+from ddpdoctor.analysis.replicas.divergences.data import SameSamples, SamplesOverlap
 from ddpdoctor.evidence.training_trace import ShareSeen
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import divergence

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.replicas.aligned_steps import aligned, step_of
-from ddpdoctor.analysis.replicas.divergence import Corrupted
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted
 from ddpdoctor.evidence import Evidence, PerRank, by_rank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import LOAD, WRITE

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import Divergences, GradientsNotReduced, NotReducedCause
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergences.gradients import GradientsNotReduced, NotReducedCause
 from ddpdoctor.evidence.source import Request, SourceCode
 from tests.checks import Sick, job
 from tests.checks.divergent import found

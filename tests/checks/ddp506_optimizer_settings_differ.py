@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import SettingsAt, SettingsDiffer
+from ddpdoctor.analysis.replicas.divergences.steps import SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.source import CodePlace, Condition, RankValue, Request, SourceCode

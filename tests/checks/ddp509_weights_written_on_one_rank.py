@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
 from tests.checks import Sick
 from tests.checks.divergent import found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import SameInputs, SameSamples
+from ddpdoctor.analysis.replicas.divergences.data import SameInputs, SameSamples
 from tests.checks import Sick
 from tests.checks.divergent import found
 

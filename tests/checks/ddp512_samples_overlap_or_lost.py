@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import SamplesOverlap
+from ddpdoctor.analysis.replicas.divergences.data import SamplesOverlap
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import ShareSeen
 from tests.checks import Sick

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import SameOrder
+from ddpdoctor.analysis.replicas.divergences.data import SameOrder
 from tests.checks import Sick
 from tests.checks.divergent import found
 

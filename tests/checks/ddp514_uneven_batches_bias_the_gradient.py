@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import UnevenBatches
+from ddpdoctor.analysis.replicas.divergences.data import UnevenBatches
 from ddpdoctor.evidence.replicas import Side
 from tests.checks import Sick
 from tests.checks.divergent import found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import PartialMetric
+from ddpdoctor.analysis.replicas.divergences.data import PartialMetric
 from ddpdoctor.evidence.replicas import Side
 from tests.checks import Sick
 from tests.checks.divergent import found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import DrawnFor, SameDraws
+from ddpdoctor.analysis.replicas.divergences.data import DrawnFor, SameDraws
 from tests.checks import Sick
 from tests.checks.divergent import found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import LocalNotFinite, NonFiniteCause
+from ddpdoctor.analysis.replicas.divergences.gradients import LocalNotFinite, NonFiniteCause
 from tests.checks import Sick
 from tests.checks.divergent import found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted, Repeated, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted, Repeated, StepNotReproducible
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from tests.checks import Sick

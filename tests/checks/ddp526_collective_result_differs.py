@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import CollectiveDiffers
+from ddpdoctor.analysis.replicas.divergences.results import CollectiveDiffers
 from tests.checks import Sick
 from tests.checks.divergent import found
 

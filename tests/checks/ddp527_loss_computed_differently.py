@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import LossComputedDifferently
+from ddpdoctor.analysis.replicas.divergences.results import LossComputedDifferently
 from tests.checks import Sick
 from tests.checks.divergent import found
 

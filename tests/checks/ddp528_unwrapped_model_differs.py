@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import CopyUsed, UnwrappedDiffers
+from ddpdoctor.analysis.replicas.divergences.results import CopyUsed, UnwrappedDiffers
 from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.checks.divergent import found

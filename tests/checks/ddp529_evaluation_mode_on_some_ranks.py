@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import ModesDiffer
+from ddpdoctor.analysis.replicas.divergences.steps import ModesDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
 from tests.checks import Sick

@@ -8,8 +8,8 @@ from itertools import pairwise
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import step_of
 from ddpdoctor.analysis.replicas.comparison import sides_of
-from ddpdoctor.analysis.replicas.divergence import (
-    Divergence,
+from ddpdoctor.analysis.replicas.divergence import Divergence
+from ddpdoctor.analysis.replicas.divergences.data import (
     PartialMetric,
     SameInputs,
     SameOrder,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import devices_of, step_of
-from ddpdoctor.analysis.replicas.divergence import LossComputedDifferently
+from ddpdoctor.analysis.replicas.divergences.results import LossComputedDifferently
 from ddpdoctor.evidence.training_trace import Track
 
 

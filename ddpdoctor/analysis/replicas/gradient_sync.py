@@ -9,13 +9,13 @@ from enum import Enum
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.divergence import (
-    CollectiveDiffers,
+from ddpdoctor.analysis.replicas.divergences.gradients import (
     GradientsChanged,
     GradientsNotReduced,
     NotReducedCause,
     ParameterOutside,
 )
+from ddpdoctor.analysis.replicas.divergences.results import CollectiveDiffers
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.frames import Frame

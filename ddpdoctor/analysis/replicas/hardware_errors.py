@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, devices_of, differing_names, integrity_of, step_of
 from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
-from ddpdoctor.analysis.replicas.divergence import Corrupted, Diverged, GradientsChanged, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergences.base import Diverged
+from ddpdoctor.analysis.replicas.divergences.gradients import GradientsChanged
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted, StepNotReproducible
 from ddpdoctor.analysis.replicas.flipped_bits import (
     bits_of,
     by_hardware,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
-from ddpdoctor.analysis.replicas.divergence import ReductionScaled
+from ddpdoctor.analysis.replicas.divergences.gradients import ReductionScaled
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 
 FACTOR_TOLERANCE = 0.01  # compressed reductions (fp16) are within 0.4 % of the mean; clipping is hardly ever 1/N

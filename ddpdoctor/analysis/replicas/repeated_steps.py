@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, devices_of
-from ddpdoctor.analysis.replicas.divergence import Corrupted, Repeated, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted, Repeated, StepNotReproducible
 from ddpdoctor.analysis.replicas.flipped_bits import bits_of, in_one_element, width_of
 from ddpdoctor.evidence.audited_steps import Recomputed
 from ddpdoctor.evidence.training_trace import Track

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.replicas.aligned_steps import step_of
-from ddpdoctor.analysis.replicas.divergence import DrawnFor, SameDraws
+from ddpdoctor.analysis.replicas.divergences.data import DrawnFor, SameDraws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.audited_steps import StepSeen
 

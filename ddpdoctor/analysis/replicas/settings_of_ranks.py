@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.analysis.replicas.comparison import sides_of
-from ddpdoctor.analysis.replicas.divergence import ModesDiffer, SettingsAt, SettingsDiffer
+from ddpdoctor.analysis.replicas.divergences.steps import ModesDiffer, SettingsAt, SettingsDiffer
 from ddpdoctor.analysis.replicas.gradient_sync import STEPPED
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote

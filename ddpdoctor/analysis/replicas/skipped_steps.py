@@ -8,7 +8,8 @@ from dataclasses import replace
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
 from ddpdoctor.analysis.replicas.comparison import sides_of
-from ddpdoctor.analysis.replicas.divergence import Divergence, SkipCause, StepSkipped
+from ddpdoctor.analysis.replicas.divergence import Divergence
+from ddpdoctor.analysis.replicas.divergences.steps import SkipCause, StepSkipped
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.training_trace import OverflowSeen, Track

@@ -13,31 +13,36 @@ from ddpdoctor.analysis.replicas.aligned_steps import ByRank, StepKey, aligned, 
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
 from ddpdoctor.analysis.replicas.different_forwards import different_forwards
-from ddpdoctor.analysis.replicas.divergence import (
-    CollectiveDiffers,
-    Divergence,
-    Divergences,
-    GradientsChanged,
-    GradientsNotReduced,
-    LocalNotFinite,
-    LossComputedDifferently,
-    ModesDiffer,
-    NonFiniteCause,
-    ParameterOutside,
+from ddpdoctor.analysis.replicas.divergence import Divergence, Divergences
+from ddpdoctor.analysis.replicas.divergences.data import (
     PartialMetric,
-    ReadEarly,
-    ReductionScaled,
     SameDraws,
     SameInputs,
     SameOrder,
     SameSamples,
     SamplesOverlap,
+    UnevenBatches,
+)
+from ddpdoctor.analysis.replicas.divergences.gradients import (
+    GradientsChanged,
+    GradientsNotReduced,
+    LocalNotFinite,
+    NonFiniteCause,
+    ParameterOutside,
+    ReadEarly,
+    ReductionScaled,
+)
+from ddpdoctor.analysis.replicas.divergences.results import (
+    CollectiveDiffers,
+    LossComputedDifferently,
+    StepNotReproducible,
+    UnwrappedDiffers,
+)
+from ddpdoctor.analysis.replicas.divergences.steps import (
+    ModesDiffer,
     SettingsAt,
     SettingsDiffer,
-    StepNotReproducible,
     StepSkipped,
-    UnevenBatches,
-    UnwrappedDiffers,
     WeightsWritten,
     WrittenAt,
 )

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import step_of
-from ddpdoctor.analysis.replicas.divergence import CopyUsed, UnwrappedDiffers
+from ddpdoctor.analysis.replicas.divergences.results import CopyUsed, UnwrappedDiffers
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen
 

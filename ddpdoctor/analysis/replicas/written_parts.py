@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, step_of
-from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible, WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
 from ddpdoctor.analysis.replicas.flipped_bits import bits_of, in_one_element
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.audited_steps import PartMark

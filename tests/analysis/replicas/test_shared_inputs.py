@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
-from ddpdoctor.analysis.replicas.divergence import SameInputs
+from ddpdoctor.analysis.replicas.divergences.data import SameInputs
 from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.training_trace import Track
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.replicas.divergence import CopyUsed
+from ddpdoctor.analysis.replicas.divergences.results import CopyUsed
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen, UnwrappedUsed

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible, WeightsWritten
+from ddpdoctor.analysis.replicas.divergences.results import Corrupted, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten
 from ddpdoctor.analysis.replicas.written_parts import parts_written
 from ddpdoctor.evidence.audited_steps import PartMark, StepSeen
 
