@@ -8,6 +8,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -47,7 +48,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _joins(graph: CallGraph, call: Call) -> bool:
     if call.does == "compute-metric":
         return call.receiver is not None and any(origin.note == "metric" for origin in call.receiver.origins)
-    reached = graph.leads_to_collective(call)
+    reached = leads_to_collective(graph, call)
     return reached is not None and is_collective(reached.call) and short(reached.call) != "barrier"
 
 

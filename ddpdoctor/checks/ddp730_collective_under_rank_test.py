@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_by_another, answered_by_own_value, answered_elsewhere
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_buffers, trains, wraps_of
+from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, leads_to_collective
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short, through
@@ -50,7 +51,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 if (found := _by_own_value(graph, function, call)) is not None:
                     yield found
                 continue
-            reached = graph.leads_to_collective(call)
+            reached = leads_to_collective(graph, call)
             if reached is not None and answered_by_another(graph, function, reached, guard):
                 continue
             if reached is not None and not answered_elsewhere(graph, function, call, guard):
@@ -77,7 +78,7 @@ def _guard(function: Function, call: Call) -> Guard | None:
 
 def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding | None:
     """A collective that each rank calls or not by a value of its own, where no other branch makes it."""
-    reached = graph.leads_to_collective(call) if call.guards else None
+    reached = leads_to_collective(graph, call) if call.guards else None
     if reached is None:
         return None
     tests = (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import after_end, after_exit, collective_before
+from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
 from ddpdoctor.model import Finding, Rule, Severity

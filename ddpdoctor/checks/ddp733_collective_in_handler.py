@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Guard
 from ddpdoctor.messages.code_findings import code_finding, short, through
@@ -42,7 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 or _is_the_same_everywhere(handler)
             ):
                 continue
-            reached = graph.leads_to_collective(call)
+            reached = leads_to_collective(graph, call)
             if reached is None and not reduces_gradients(graph, call):
                 continue
             if reached is not None and reached.call.does == "collective-run":  # a Trainer that is started again

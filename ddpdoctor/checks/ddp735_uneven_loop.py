@@ -9,6 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.later_calls import needs_all
 from ddpdoctor.analysis.training_code.models_and_loaders import cut_inside, loaders_of
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Cut, Function, Loop
 from ddpdoctor.messages.code_findings import code_finding
@@ -130,7 +131,7 @@ def _is_listed(graph: CallGraph, dataset: Value) -> bool:
         lengths = [each.length for each in methods if each.id.endswith(".__len__")]
         if not lengths or not all(_OF_A_LIST.fullmatch(length) for length in lengths):
             return False
-        if any(graph.leads_to_collective(call) is not None for each in methods for call in each.calls):
+        if any(leads_to_collective(graph, call) is not None for each in methods for call in each.calls):
             return False
     return True
 

@@ -9,6 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Loop
 from ddpdoctor.messages.code_findings import code_finding, guarded
@@ -70,9 +71,9 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, C
         guard = rank_guard(call.guards)
         target = graph.functions.get(call.target)
         long = call.does in _LONG or (not call.does and _SOUNDS_LONG.search(call.name) is not None)
-        if guard is not None and guard.of_rank == "first" and long and graph.leads_to_collective(call) is None:
+        if guard is not None and guard.of_rank == "first" and long and leads_to_collective(graph, call) is None:
             yield call, call, guard
-        if guard is None or guard.of_rank != "first" or target is None or graph.leads_to_collective(call) is not None:
+        if guard is None or guard.of_rank != "first" or target is None or leads_to_collective(graph, call) is not None:
             continue
         for inner in target.calls:
             if inner.does in _LONG and not any(one.by_rank for one in inner.guards):
@@ -86,7 +87,7 @@ def _meet_inside(graph: CallGraph, function: Function, loop: Loop) -> bool:
     """Whether the work itself needs the other ranks: that is a hang, whatever the timeout."""
     inside = [call for call in function.calls if loop.order < call.order <= loop.last_order]
     return any(
-        graph.leads_to_collective(call) is not None
+        leads_to_collective(graph, call) is not None
         or leads_to_backward(graph, call) is not None
         or (call.does == "forward" and call.receiver is not None and call.receiver.may(Kind.WRAPPED))
         for call in inside
@@ -100,7 +101,7 @@ def _meets(graph: CallGraph, call: Call, work: Call | Loop) -> bool:
     again = bool(work.loops) and call.loops[: len(work.loops)] == work.loops
     if call.order <= work.order and not again:
         return False
-    return graph.leads_to_collective(call) is not None or leads_to_backward(graph, call) is not None
+    return leads_to_collective(graph, call) is not None or leads_to_backward(graph, call) is not None
 
 
 def _default_timeout(graph: CallGraph, function: Function) -> bool:

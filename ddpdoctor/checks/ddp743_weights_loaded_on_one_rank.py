@@ -9,6 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -93,7 +94,7 @@ def _wrapped_by_lightning(graph: CallGraph, function: Function, receiver: Value)
 
 
 def _shares(graph: CallGraph, call: Call) -> bool:
-    reached = graph.leads_to_collective(call)
+    reached = leads_to_collective(graph, call)
     if reached is None or not short(reached.call).startswith(("broadcast", "_broadcast", "_sync")):
         return False
     given = reached.call.argument("tensor", 0)

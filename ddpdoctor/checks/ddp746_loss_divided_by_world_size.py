@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.analysis.training_code.several_ranks import is_of_one_node
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
@@ -100,7 +101,7 @@ def _divided_again(graph: CallGraph) -> Iterator[Finding]:
             made = _wrapper_of(graph, gradients)
             if size is None or made is None or size.note not in {"", "divides"}:
                 continue
-            if any(graph.leads_to_collective(call) is not None for call in function.calls):
+            if any(leads_to_collective(graph, call) is not None for call in function.calls):
                 continue  # it sums them first
             if any(_multiplied(call.receiver) for call in function.calls if call.does == "backward"):
                 continue  # the loss is larger by the world size

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import rank_guard
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, is_unfolded, unfolded
 from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -160,7 +161,7 @@ def _meets(graph: CallGraph, step: Step, save: _Use) -> bool:
         return False
     if is_unfolded(graph, step):  # what it calls follows among the steps
         return _decorator_meets(graph, graph.functions[call.target])
-    return _waits(call) or graph.leads_to_collective(call) is not None or _may_meet(graph, call.target, 3)
+    return _waits(call) or leads_to_collective(graph, call) is not None or _may_meet(graph, call.target, 3)
 
 
 def _waits(call: Call) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import backwards_of, passes_over_batches, reduces_gradients
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
+from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, collectives_of
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -55,7 +56,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _waits(graph: CallGraph, function: Function) -> list[tuple[Call, CallOfAllRanks | None]]:
     """The calls of a function that may wait, for the GPU or for other ranks: these with the collective that each leads to."""
-    found: list[tuple[Call, CallOfAllRanks | None]] = [*graph.collectives_of(function)]
+    found: list[tuple[Call, CallOfAllRanks | None]] = [*collectives_of(graph, function)]
     found += ((call, None) for call in graph.calls_of(function, "read", "synchronize"))
     return sorted(found, key=lambda each: each[0].order)
 

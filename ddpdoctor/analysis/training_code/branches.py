@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallOfAllRanks
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.analysis.training_code.guards import rank_guard
+from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, leads_to_collective, may_make
 from ddpdoctor.evidence.code_values import Origin
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.grouping import grouped
@@ -119,14 +120,14 @@ def _alike(graph: CallGraph, function: Function, wanted: str) -> Sequence[Call]:
 def _may_answer(graph: CallGraph, function: Function, call: Call, wanted: str) -> bool:
     """Whether the function that a call leads to, or may lead to, makes the wanted collective under whatever tests."""
     if call.target:
-        return graph.may_make(call.target, wanted)
-    return not call.does and any(graph.may_make(each, wanted) for each in graph.methods_near(function, call.name))
+        return may_make(graph, call.target, wanted)
+    return not call.does and any(may_make(graph, each, wanted) for each in graph.methods_near(function, call.name))
 
 
 def _name(graph: CallGraph, call: Call) -> str:
     if is_collective(call):
         return call.name.rpartition(".")[2]
-    reached = graph.leads_to_collective(call)
+    reached = leads_to_collective(graph, call)
     if reached is not None:
         return reached.call.name.rpartition(".")[2]
     return call.does if call.does in {"forward", "state-dict", "new-group"} else call.id

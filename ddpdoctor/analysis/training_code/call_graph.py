@@ -1,4 +1,4 @@
-"""Who calls whom in the training code, which functions all ranks run, and which collectives a call leads to."""
+"""Who calls whom in the training code, and which functions all ranks run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
-from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard, unconditional
+from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
+from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard
 from ddpdoctor.analysis.training_code.parent_process import before_the_ranks
 from ddpdoctor.analysis.training_code.program_files import ProgramFiles
 from ddpdoctor.evidence.training_code import (
@@ -27,18 +27,7 @@ from ddpdoctor.evidence.training_code import (
 )
 from ddpdoctor.grouping import grouped
 
-DEEPEST = 6
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class CallOfAllRanks:
-    """A call that all ranks must make, and the calls of the program's functions that lead to it."""
-
-    call: Call
-    """The collective, or what stands for one."""
-    through: tuple[Call, ...] = ()
-    """The calls that lead to it, outermost first; empty where it stands in the function itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +50,6 @@ class CallGraph:
     _purposes: dict[str, dict[str, list[Call]]] = field(default_factory=dict)
     """By function, its calls by their purpose."""
     _always: dict[str, bool | None] = field(default_factory=dict)
-    _reached: dict[str, CallOfAllRanks | None] = field(default_factory=dict)
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
         """What `find` gives, sought once for a key: the name of the question, and what it is about."""
@@ -211,8 +199,6 @@ class CallGraph:
         """The parts that ranks take of a list that a call made."""
         return self._cuts_of.get(made, [])
 
-    # who runs a line
-
     def on_all_ranks(self, function: Function) -> bool | None:
         """True where a chain of calls without a test of the rank leads here, False where all have one, None if unknown."""
         waiting, begun = [function], set[str]()
@@ -311,71 +297,10 @@ class CallGraph:
             depth > 0 and any(self.starts_the_job(each, depth - 1) for each in called)
         )
 
-    # collectives
-
-    def collective_in(self, function_id: str, depth: int = DEEPEST) -> CallOfAllRanks | None:
-        """The first call that every rank must make once it calls a function, whatever the arguments."""
-        if function_id not in self._reached:
-            self._reached[function_id] = None
-            function = self.functions.get(function_id)
-            if function is not None and not function.guards and depth:
-                self._reached[function_id] = next(self._certain(function, depth), None) or self._around(function, depth)
-        return self._reached[function_id]
-
-    def _around(self, function: Function, depth: int) -> CallOfAllRanks | None:
-        """The first such call of a decorator of the program: what it puts around the function is called in its place."""
-        for decorator in function.decorators:
-            inside = self.defined_in.get(decorator, [])
-            for inner in inside if len(inside) == 1 else ():  # of several, not all are put around
-                if (found := next(self._certain(inner, depth - 1), None)) is not None:
-                    return found
-        return None
-
     @cached_property
     def defined_in(self) -> dict[str, list[Function]]:
         """By function, the functions that are defined in it."""
         return grouped((function.id.rpartition(".")[0], function) for function in self.functions.values())
-
-    def _certain(self, function: Function, depth: int) -> Iterator[CallOfAllRanks]:
-        for call in function.calls:
-            if not unconditional(call.guards, function):
-                if is_collective(call) and in_both_branches(call, function):
-                    yield CallOfAllRanks(call)
-                continue
-            if is_collective(call):
-                yield CallOfAllRanks(call)
-            elif call.target and (inner := self.collective_in(call.target, depth - 1)) is not None:
-                yield CallOfAllRanks(inner.call, (call, *inner.through))
-
-    def collectives_of(self, function: Function) -> Sequence[tuple[Call, CallOfAllRanks]]:
-        """The calls of a function that lead to collectives, as they are written, each with its own."""
-        return self.once(
-            ("collectives of", function.id),
-            lambda: [
-                (call, reached)
-                for call in function.calls
-                if (call.does in COLLECTIVE or call.target) and (reached := self.leads_to_collective(call)) is not None
-            ],
-        )
-
-    def leads_to_collective(self, call: Call) -> CallOfAllRanks | None:
-        """The collective that a call is, or makes for certain; None where there is none."""
-        if is_collective(call):
-            return CallOfAllRanks(call)
-        if call.target and (inner := self.collective_in(call.target)) is not None:
-            return CallOfAllRanks(inner.call, (call, *inner.through))
-        return None
-
-    def may_make(self, function_id: str, name: str, depth: int = 3) -> bool:
-        """Whether a function, or one that it calls, makes a collective of this name, whatever the tests around it."""
-        function = self.functions.get(function_id)
-        if function is None or not depth:
-            return False
-        return any(
-            (call.does in COLLECTIVE and call.name.rpartition(".")[2] == name)
-            or (call.target and call.target != function_id and self.may_make(call.target, name, depth - 1))
-            for call in function.calls
-        )
 
     def methods_near(self, function: Function, name: str) -> list[str]:
         """The ids of the methods of this name (`.generate`) in the programs that a function belongs to."""

@@ -7,10 +7,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallInFunction, CallOfAllRanks
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, CallInFunction
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import inner_loops, unconditional
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
+from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, leads_to_collective
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Loop
 
@@ -31,7 +32,7 @@ def after_exit(
     for call in function.calls:
         if not _comes(call, leave, loop) or _same_branch(call, guard) or not _plain(function, call, leave):
             continue
-        reached = graph.leads_to_collective(call)
+        reached = leads_to_collective(graph, call)
         if reached is not None:
             return call, reached
         if leads_to_backward(graph, call) is not None:
@@ -47,7 +48,7 @@ def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Cal
         for call in caller.calls:
             if call.order <= site.order or not unconditional(call.guards, caller):
                 continue
-            reached = graph.leads_to_collective(call)
+            reached = leads_to_collective(graph, call)
             if reached is not None or leads_to_backward(graph, call) is not None:
                 return call, reached
         if (found := after_end(graph, caller, depth - 1)) is not None:
@@ -58,7 +59,7 @@ def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Cal
 def collective_before(graph: CallGraph, function: Function, guard: Guard) -> bool:
     """Whether the branch that leaves makes a collective itself, which may pair with the one that follows."""
     return any(
-        _same_branch(call, guard) and (graph.leads_to_collective(call) is not None or call.does == "destroy")
+        _same_branch(call, guard) and (leads_to_collective(graph, call) is not None or call.does == "destroy")
         for call in function.calls
     )
 
@@ -70,7 +71,7 @@ def needs_all(graph: CallGraph, function: Function, loop: Loop) -> tuple[Call, s
             continue
         if leads_to_backward(graph, call) is not None:
             return call, "backward"
-        reached = graph.leads_to_collective(call)
+        reached = leads_to_collective(graph, call)
         if reached is not None and _in_every_turn(call, loop):
             return call, reached.call.name.rpartition(".")[2]
     return None
@@ -112,7 +113,7 @@ def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> boo
 
 def _may_average(graph: CallGraph, call: Call) -> bool:
     """Whether a call leads to a collective that may be one of gradients."""
-    reached = graph.leads_to_collective(call)
+    reached = leads_to_collective(graph, call)
     if reached is not None and not reached.call.name.endswith("barrier") and not _is_of_figure(reached.call):
         return True
     return bool(call.target) and _may_reduce(graph, call.target, 3)
@@ -120,7 +121,7 @@ def _may_average(graph: CallGraph, call: Call) -> bool:
 
 def _gathers(graph: CallGraph, call: Call) -> bool:
     """Whether all that a call is known to lead to is a gather."""
-    reached = graph.leads_to_collective(call)
+    reached = leads_to_collective(graph, call)
     gathers = reached is not None and "gather" in reached.call.name.rpartition(".")[2]
     return gathers and not (call.target and _may_reduce(graph, call.target, 3))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.training_code.call_graph import DEEPEST, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Cut, Function
 
+DEEPEST = 6  # calls from an `__init__` to what makes a part
 _NORMALISED = (
     *("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "mnasnet", "efficientnet", "regnet", "inception"),
     *("googlenet", "shufflenet", "deeplabv3_", "fcn_resnet", "lraspp_"),
