@@ -17,9 +17,9 @@ from ddpdoctor.analysis.collectives.loops.iteration_skew import (
 from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
-from ddpdoctor.analysis.collectives.places.callsites import Relation
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks import error_desync
 from ddpdoctor.analysis.collectives.stacks.error_desync import ErrorDesync

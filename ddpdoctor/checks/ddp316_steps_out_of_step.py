@@ -17,9 +17,10 @@ from ddpdoctor.analysis.collectives.loops.iteration_skew import (
 from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
 from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.places.framework_requests import rank_requests
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.recorders.matching import shape
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Mismatch
 from ddpdoctor.grouping import grouped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync
-from ddpdoctor.analysis.collectives.places.callsites import Relation
+from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.collectives import names, names_with_shapes

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.source.stack_lines.context import source_of

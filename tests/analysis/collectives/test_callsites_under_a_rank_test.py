@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.collectives.places.callsites import Relation, compare, seen_from_minority
+from ddpdoctor.analysis.collectives.places.callsites import compare, seen_from_minority
 from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition
 from ddpdoctor.messages.collectives import condition_note

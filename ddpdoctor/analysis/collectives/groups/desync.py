@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.places.framework_requests import RankRequest
 from ddpdoctor.analysis.collectives.places.rank_tests import is_rank_test
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.recorders.sequence_offset import SequenceOffset
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall
 from ddpdoctor.evidence.frames import Frame

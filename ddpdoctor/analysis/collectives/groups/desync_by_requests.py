@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.places.framework_requests import rank_requests
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.source import SourceCode

@@ -11,9 +11,9 @@ from ddpdoctor.analysis.collectives.groups.group_desync import desyncs_of, of_ot
 from ddpdoctor.analysis.collectives.loops.calls_by_pass import left_as_always, made_by_all_before
 from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loops.loop_passes import runs_to_its_end, started_next_epoch
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.places.rank_tests import Sides, is_rank_test, lets_pass_only, parts
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error

@@ -10,9 +10,10 @@ from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.groups.desync_by_requests import by_calls_requested
 from ddpdoctor.analysis.collectives.groups.final_counts import final_counts
 from ddpdoctor.analysis.collectives.loops.calls_by_pass import a_turn_further, made_by_all_before
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare, seen_from_minority
+from ddpdoctor.analysis.collectives.places.callsites import compare, seen_from_minority
 from ddpdoctor.analysis.collectives.places.conditions_above import callers, condition_over, rank_test, shared_rank_test
 from ddpdoctor.analysis.collectives.places.rank_tests import names_a_rank, ranks_under
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.programs.call_order import (
     LOOKED_AHEAD,
     agree,

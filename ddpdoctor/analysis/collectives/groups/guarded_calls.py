@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.groups.group_deadlock import Deadlock, Deadlocks
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
 from ddpdoctor.analysis.collectives.places.rank_tests import Sides, exempted_rank
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import compress, count
 from operator import attrgetter
 
-from ddpdoctor.analysis.collectives.places.callsites import Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
+from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.analysis.collectives.recorders.call_sequences import CallSequence, GroupSequences, users_stack
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import Frame

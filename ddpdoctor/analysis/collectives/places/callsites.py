@@ -4,78 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from ddpdoctor.analysis.collectives.places.conditions_above import condition_over, rank_test
+from ddpdoctor.analysis.collectives.places.jumps_by_rank import by_a_return, by_continue, continues_between, past
 from ddpdoctor.analysis.collectives.places.rank_tests import (
     Sides,
     exempted_rank,
-    is_rank_test,
     is_the_same_everywhere,
-    lets_pass_named_ranks,
-    parts,
-    selects_ranks,
-    tells_ranks_apart,
 )
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode, place_of
-
-
-class Relation(Enum):
-    """Where one stack stands, seen from another."""
-
-    SAME = "at the same place"
-    PAST = "past the loop or the call that the other is in"
-    WITHIN = "in a loop or a call that the other is past"
-    BEFORE = "before the loop that the other is in"
-    AHEAD = "in a loop that the other has not come to"
-    CONDITIONAL = "under a condition that the other is not under"
-    UNCONDITIONAL = "not under the condition that the other is under"
-    BRANCHES = "in another branch of one condition"
-    ELSEWHERE = "at another place, for a reason that does not show"
-    UNKNOWN = "not known"
-
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode, place_of
 
 # it is the other side that did something
 _OTHER_DEVIATES = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How one stack relates to another, and what the source shows of it."""
-
-    relation: Relation
-    """Where the one stands."""
-    condition: Condition | None = None
-    """The condition that the relation is about."""
-    loop: Loop | None = None
-    """The loop that the relation is about."""
-    frame: Frame | None = None
-    """The frame in that loop, or under that condition."""
-    again: bool = False
-    """Whether an outer loop leads from behind that loop to before it: then the line in the loop may be of its next turn."""
-    jump: Jump | None = None
-    """The `continue` by which one side passes over the other's call, where that is the condition."""
-
-    @property
-    def decides(self) -> bool:
-        """Whether the call is under a test of the rank: then it is clear, of two ranks too, which one called too much."""
-        return (
-            self.relation is Relation.CONDITIONAL and self.condition is not None and tells_ranks_apart(self.condition)
-        )
-
-    @property
-    def is_exempted(self) -> bool:
-        """Whether the other's call is under `rank != N`, or behind a `continue` of one rank.
-
-        Then it is clear, of two ranks too, which one left it out.
-        """
-        return (
-            self.relation is Relation.UNCONDITIONAL
-            and self.condition is not None
-            and exempted_rank(self.condition) is not None
-        )
 
 
 def compare(
@@ -184,49 +127,17 @@ def _by_first_difference(pair: _Pair, depth: int) -> Comparison:
     found = _by_source(*known, here, inside=deeper, other_inside=other_deeper)
     if found.relation is not Relation.BRANCHES:
         tested = _by_rank_tests(one[depth:], other[depth:], code)
-        found = tested or _by_continue(*known, here, there, pair.sides) or found
+        found = tested or by_continue(*known, here, there, pair.sides) or found
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
     inside = one[depth + 1 :], other[depth + 1 :]
-    returned = _by_a_return(*inside, code, pair.sides) if found.relation in _ORDER_ONLY else None
+    returned = by_a_return(*inside, code, pair.sides) if found.relation in _ORDER_ONLY else None
     if returned is not None:
         return returned
-    if found.relation in _ORDER_ONLY and not _continues_between(*known):
+    if found.relation in _ORDER_ONLY and not continues_between(*known):
         found = _by_conditions_inside(*inside, code, pair.further) or found
     return _with_telling_condition(found, one[depth:], other[depth:], code)
-
-
-def _continues_between(one: CodePlace, other: CodePlace) -> bool:
-    """Whether a `continue` is between two lines of one loop: a rank at the first of them may be in its next turn."""
-    first, last = sorted((one.line, other.line))
-    jumps = [jump for loop in one.loops if loop in other.loops for jump in loop.jumps]
-    return any(jump.word == "continue" and first < jump.line < last for jump in jumps)
-
-
-def _by_a_return(
-    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None
-) -> Comparison | None:
-    """The loop of a function that leads to one of the calls alone, where a `return` under a test of the rank leads out of it."""
-    mine, theirs = _left_by_a_return(one, code, sides), _left_by_a_return(other, code, _turned(sides))
-    if theirs is not None and mine is None:
-        return Comparison(Relation.PAST, loop=theirs[0], frame=theirs[1])
-    if mine is not None and theirs is None:
-        return Comparison(Relation.WITHIN, loop=mine[0], frame=mine[1])
-    return None
-
-
-def _left_by_a_return(
-    frames: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None
-) -> tuple[Loop, Frame] | None:
-    """The outermost loop around one of these lines that the others may have left so; `sides` are the ranks in it first."""
-    places = ((frame, place_of(code, frame)) for frame in frames if is_users(frame.file))
-    loops = ((loop, frame) for frame, place in places if place is not None for loop in place.loops)
-    return next((found for found in loops if any(_returns_by_rank(jump, sides) for jump in found[0].jumps)), None)
-
-
-def _returns_by_rank(jump: Jump, sides: Sides | None) -> bool:
-    return jump.word == "return" and is_rank_test(jump.test, by_rank=jump.by_rank) and parts(jump, sides)
 
 
 def _by_conditions_inside(
@@ -256,7 +167,7 @@ def _not_returned(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[C
     """What held where the innermost of these functions went on past a `return` above its line; None where it has several."""
     for frame in reversed(frames):
         place = place_of(code, frame)
-        above = [_past(jump) for jump in (place.exits if place is not None else ()) if jump.line < frame.line]
+        above = [past(jump) for jump in (place.exits if place is not None else ()) if jump.line < frame.line]
         differing = [condition for condition in above if not is_the_same_everywhere(condition)]
         if differing:
             return (differing[0], frame) if len(differing) == 1 else None
@@ -308,54 +219,6 @@ def _with_telling_condition(
 def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
     """The order of two statements tells less than a test of the rank above one of the calls, or deeper in it."""
     return _on_one_side(rank_test(one, code), rank_test(other, code))
-
-
-def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame, sides: Sides | None) -> Comparison | None:
-    """Of two lines of one loop: the only `continue` between them, where its test lets only named ranks pass over the later one.
-
-    Of lines in two loops: the `continue` above one of them, in the loop that only this one is in.
-    """
-    if not one.loops or one.loops != other.loops:
-        return _by_continue_of_one_loop(one, other, here, there, sides)
-    first, last = sorted((one.line, other.line))
-    between = [jump for jump in one.loops[-1].jumps if jump.word == "continue" and first < jump.line < last]
-    if len(between) != 1 or not lets_pass_named_ranks(between[0]):
-        return None
-    if one.line == last:
-        return _passed_over(Relation.CONDITIONAL, between[0], here) if parts(between[0], sides) else None
-    return _passed_over(Relation.UNCONDITIONAL, between[0], there) if parts(between[0], _turned(sides)) else None
-
-
-def _by_continue_of_one_loop(
-    one: CodePlace, other: CodePlace, here: Frame, there: Frame, sides: Sides | None
-) -> Comparison | None:
-    mine, theirs = _rank_passes_over(one, other, sides), _rank_passes_over(other, one, _turned(sides))
-    if not {*one.loops} - {*other.loops} or not {*other.loops} - {*one.loops} or (mine is None) is (theirs is None):
-        return None
-    if mine is not None:
-        return _passed_over(Relation.CONDITIONAL, mine, here)
-    return _passed_over(Relation.UNCONDITIONAL, theirs, there) if theirs is not None else None
-
-
-def _rank_passes_over(place: CodePlace, elsewhere: CodePlace, sides: Sides | None) -> Jump | None:
-    """The `continue` by which named ranks pass over a line, of a loop around it and not around `elsewhere`."""
-    jumps = (jump for loop in place.loops if loop not in elsewhere.loops for jump in loop.jumps)
-    found = (jump for jump in jumps if jump.word == "continue" and jump.line < place.line and selects_ranks(jump.test))
-    return next((jump for jump in found if parts(jump, sides)), None)
-
-
-def _passed_over(relation: Relation, jump: Jump, frame: Frame) -> Comparison:
-    """How two lines relate of which only those that do not take `jump` come to the later one, in this frame."""
-    return Comparison(relation, condition=_past(jump), frame=frame, jump=jump)
-
-
-def _past(jump: Jump) -> Condition:
-    """What holds behind a jump that was not taken."""
-    return replace(jump.condition, branch=0 if jump.branch else 1)
-
-
-def _turned(sides: Sides | None) -> Sides | None:
-    return sides and (sides[1], sides[0])
 
 
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:

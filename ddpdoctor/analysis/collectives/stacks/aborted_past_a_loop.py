@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.places.callsites import Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
+from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.crashes.failure import Failure
 from ddpdoctor.analysis.crashes.failures import Failures

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation
 from ddpdoctor.analysis.collectives.places.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.places.rank_tests import exempted_rank
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.evidence.frames import Frame

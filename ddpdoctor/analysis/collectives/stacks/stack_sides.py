@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ddpdoctor.analysis.collectives.places.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.collectives.places.callsites import compare
 from ddpdoctor.analysis.collectives.places.rank_tests import ranks_under
+from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD
 from ddpdoctor.evidence.frames import Frame

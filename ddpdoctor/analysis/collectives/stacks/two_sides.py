@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause
-from ddpdoctor.analysis.collectives.places.callsites import Comparison
 from ddpdoctor.analysis.collectives.places.framework_requests import RankRequest
+from ddpdoctor.analysis.collectives.places.relations import Comparison
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import NEW_GROUP
 from ddpdoctor.evidence.frames import Frame
