@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 from ddpdoctor.analysis.replicas.aligned_steps import aligned
-from ddpdoctor.analysis.replicas.local_steps import averages_weights
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, is_just_averaged
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
@@ -38,8 +38,11 @@ def without_a_final_record(ranks: Sequence[RankFacts], gave_up: Container[str]) 
 
 def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note where the ranks make steps of their own and average the weights: which steps were compared."""
-    if not any(averages_weights(group, aligned(group)) for group in _groups(tracks)):
+    found = [steps for group in _groups(tracks) if averages_weights(group, steps := aligned(group))]
+    if not found:
         return ()
+    if not any(is_just_averaged(seen) for steps in found for seen in steps):
+        return ("the job averages its weights itself, some ranks at a time: replicas were not compared",)
     compared = (
         "the job averages its weights itself and not its gradients: replicas were compared right after each averaging"
     )

@@ -31,8 +31,17 @@ def test_what_is_no_averaging() -> None:
     one = averaging()
     assert not one.reduced("all_reduce", torch.zeros(3), everywhere=True)  # a metric
     assert not one.reduced("all_reduce", torch.zeros(36, dtype=torch.int64), everywhere=True)
-    assert not one.reduced("all_reduce", torch.zeros(36), everywhere=False)
+    assert not one.reduced("all_reduce", torch.zeros(32), everywhere=False)  # a part that a tensor-parallel group sums
     assert not one.reduced("broadcast", torch.zeros(36), everywhere=True)
     one.backward()
     assert not one.reduced("all_reduce", torch.zeros(36), everywhere=True)  # the gradients
     assert one.state is None
+
+
+def test_weights_that_some_ranks_average_are_not_known_to_be_equal_on_all() -> None:
+    one = averaging()
+
+    assert not one.reduced("all_reduce", torch.zeros(36), everywhere=False)
+
+    assert one.state is not None
+    assert (one.state.made, one.state.local, one.just_now) == (1, 1, False)

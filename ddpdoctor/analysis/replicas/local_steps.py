@@ -20,13 +20,18 @@ def is_just_averaged(seen: ByRank) -> bool:
 
 
 def averages_weights(tracks: Mapping[int, Track], steps: Iterable[ByRank]) -> bool:
-    """Whether the ranks make steps of their own between averagings that make most of their weights equal."""
-    alone = averaged = False
+    """Whether the ranks make steps of their own between averagings that make most of their weights equal.
+
+    Where they average among some ranks at a time alone, they are not known to be equal anywhere.
+    """
+    alone = averaged = everywhere = in_groups = False
     for seen in steps:
         if is_just_averaged(seen):
+            everywhere = True
             averaged = averaged or _equal_share(tracks, seen) >= LEAST_EQUAL
+        in_groups = in_groups or all(one.averaging is not None for one in seen.values())
         alone = alone or len({one.after for one in seen.values()}) > 1
-    return alone and averaged
+    return alone and (averaged or (in_groups and not everywhere))
 
 
 def comparable(tracks: Mapping[int, Track], steps: Sequence[ByRank]) -> list[ByRank]:

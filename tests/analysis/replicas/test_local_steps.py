@@ -7,6 +7,7 @@ from dataclasses import replace
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.audited_steps import Averaged
+from ddpdoctor.evidence.training_trace import Track
 from tests.analysis.replicas.audited_jobs import healthy, job, step
 
 
@@ -26,6 +27,21 @@ def local(*, equal: bool = True) -> Evidence:
 
 def test_steps_between_averagings_are_the_ranks_own() -> None:
     assert diagnose(local()).findings == ()
+
+
+def test_ranks_that_average_in_groups_alone_are_nowhere_known_to_be_equal() -> None:
+    """Inside a node, and then between the nodes' leaders."""
+    evidence = local(equal=False)
+    in_groups = Averaged(made=1, local=1)
+    ranks = tuple(replace(one, facts=tuple(_with(fact, in_groups) for fact in one.facts)) for one in evidence.ranks)
+
+    assert diagnose(replace(evidence, ranks=ranks)).findings == ()
+
+
+def _with(fact: object, averaging: Averaged) -> object:
+    if not isinstance(fact, Track):
+        return fact
+    return replace(fact, steps=tuple(replace(one, averaging=one.averaging and averaging) for one in fact.steps))
 
 
 def test_a_tensor_that_averaging_leaves_out() -> None:

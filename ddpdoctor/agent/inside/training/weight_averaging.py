@@ -55,13 +55,23 @@ class WeightAveraging:
         self.local += counted and self.count > 0
 
     def reduced(self, name: str, sent: Any, *, everywhere: bool) -> bool:  # noqa: ANN401 - the first argument of a collective
-        """A collective was called on all ranks (`everywhere`) or some; returns whether the weights are averaged with it."""
-        if self._gradients_are_due or not everywhere or name not in REDUCTIONS:
+        """A collective was called on all ranks (`everywhere`) or some; returns whether the weights are averaged with it.
+
+        Among some ranks it is one where it sends as many elements as all weights have: then the weights of all ranks are not
+        known to be equal.
+        """
+        if self._gradients_are_due or name not in REDUCTIONS:
             return False
         sizes = [tensor.numel() for tensor in tensors_in(sent) if tensor.is_floating_point()]
         if not sizes:
             return False
         weights = [weight.numel() for weight in self._weights()]
+        if not everywhere:
+            if sum(sizes) == sum(weights):
+                self.count += 1
+                self.local = max(self.local, 1)
+                self._line = user_line()
+            return False
         before, self._sent = self._sent, self._sent + sum(sizes)
         least = LEAST_SHARE * sum(weights)
         if not weights or before >= least or self._sent < least:
