@@ -13,9 +13,11 @@ class Waiting(NamedTuple):
     """A send or receive whose partner has not made its half."""
 
     rank: int
+    """The rank that waits."""
     op: str
     """`send` or `recv`."""
     partner: int
+    """The rank that it sends to, or receives from."""
 
 
 def misnamed_partner(waiting: Sequence[Waiting], records: Mapping[int, FlightRecord]) -> tuple[Waiting, int] | None:
