@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.branches import answered_by_another, answered_by_own_value, answered_elsewhere
+from ddpdoctor.analysis.training_code.branches import (
+    answered_by_another,
+    answered_by_own_value,
+    answered_elsewhere,
+    may_be_made_by_others,
+)
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
+from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_buffers, trains, wraps_of
 from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, leads_to_collective
@@ -65,7 +71,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             ):
                 yield _of_all(call, guard, "FSDP's state_dict gathers the parameters of all ranks")
             elif (forward := _forward(graph, call)) and not answered_elsewhere(graph, function, call, guard):
+                seen.add((guard.line, "backward"))  # of what that forward gives
                 yield _wrapped(call, guard, *forward)
+            elif (guard.line, "backward") not in seen and (backward := _backward(graph, function, call, guard)):
+                yield _collective(graph, function, call, guard, backward)
 
 
 def _guard(function: Function, call: Call) -> Guard | None:
@@ -78,16 +87,19 @@ def _guard(function: Function, call: Call) -> Guard | None:
 
 def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding | None:
     """A collective that each rank calls or not by a value of its own, where no other branch makes it."""
-    reached = leads_to_collective(graph, call) if call.guards else None
-    if reached is None:
-        return None
     tests = (
         (guard, own_value(graph, function, guard.value))
         for guard in call.guards
         if guard.form in _CHOICES and guard.by_local
     )
     guard, origin = next(((guard, origin) for guard, origin in tests if origin is not None), (None, None))
-    if guard is None or origin is None or answered_by_own_value(graph, function, call, guard, origin):
+    if guard is None or origin is None:
+        return None
+    reached = leads_to_collective(graph, call)
+    if reached is not None and answered_by_own_value(graph, function, call, guard, origin):
+        return None
+    reached = reached or _backward(graph, function, call, guard)
+    if reached is None:
         return None
     name = short(reached.call)
     called = f"{short(call)}() makes {name} ({reached.call.place.file}:{reached.call.place.line})"
@@ -175,6 +187,14 @@ def _forward(graph: CallGraph, call: Call, depth: int = 2) -> tuple[Severity, Ca
     models = [wrap.argument("module", 0) for wrap in wraps if _broadcasts(wrap)]
     buffers = any(model is not None and has_buffers(graph, model) for model in models)
     return (Severity.WARN, call) if buffers else None
+
+
+def _backward(graph: CallGraph, function: Function, call: Call, guard: Guard) -> CallOfAllRanks | None:
+    """The backward of the wrapped model that a call is, or makes, where those that the test sends another way make none."""
+    backward = leads_to_backward(graph, call)
+    if backward is None or may_be_made_by_others(function, "backward", guard):
+        return None
+    return CallOfAllRanks(backward, (call,) if backward is not call else ())
 
 
 def _has_its_own_group(wrap: Call) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
-from ddpdoctor.analysis.training_code.local_values import own_value
+from ddpdoctor.analysis.training_code.local_values import own_test
 from ddpdoctor.evidence.code_values import Origin
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
@@ -31,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ranked = graph.guarded_with_caller(function, call)
         if ranked is not None and not answered_elsewhere(graph, *ranked):
             yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank)
-        elif ranked is None and (found := _by_own_value(graph, function, call.guards)) is not None:
+        elif ranked is None and (found := own_test(graph, function, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
         elif ranked is None and call.does == "change-gradient":
             yield from (
@@ -53,7 +53,7 @@ def _on_some_ranks(graph: CallGraph, function: Function) -> Iterator[tuple[Call,
         if not backward < site.order < step:
             continue
         guard = rank_guard(site.guards)
-        found = (guard, guard.by_rank) if guard is not None else _by_own_value(graph, caller, site.guards)
+        found = (guard, guard.by_rank) if guard is not None else own_test(graph, caller, site.guards)
         if found is not None and (guard is None or not answered_elsewhere(graph, caller, site, guard)):
             yield site, *found
 
@@ -63,15 +63,6 @@ def _backward_to_step(function: Function) -> tuple[float, float]:
     backwards = (call.order for call in function.calls if call.does == "backward")
     steps = (call.order for call in function.calls if call.does == "step")
     return min(backwards, default=math.inf), max(steps, default=-math.inf)
-
-
-def _by_own_value(graph: CallGraph, function: Function, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:
-    """The test of a value of this rank alone, such as its loss, that decides about a line."""
-    for guard in guards:
-        origin = own_value(graph, function, guard.value) if guard.form in {"if", "else"} and guard.by_local else None
-        if origin is not None and origin.made:
-            return guard, origin
-    return None
 
 
 def _finding(what: str, place: Place, guard: Guard, why: Origin | None) -> Finding:

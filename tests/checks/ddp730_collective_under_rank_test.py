@@ -1,5 +1,6 @@
 """Training programs with DDP730 collective-under-rank-test, and healthy ones."""
 
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.training_programs import training
@@ -7,7 +8,33 @@ from tests.training_programs import training
 ON_MAIN = "def on_main(fn, *args):\n    if dist.get_rank() == 0:\n        fn(*args)\n    dist.barrier()\n\n\n"
 """A helper that runs what each caller gives it on rank 0."""
 
+BACKWARD = "            loss.backward()\n            optimizer.step()\n"
+
+
+def backward(*lines: str) -> Evidence:
+    """The program with these lines in place of its backward and step."""
+    return training((BACKWARD, "".join(f"            {line}\n" for line in lines)))
+
+
 SICK = (
+    Sick(
+        evidence=backward("if torch.isfinite(loss):", "    loss.backward()", "    optimizer.step()"),
+        says=(
+            "backward is called inside `if torch.isfinite(loss)` (line 49), which each rank decides by its own loss: the "
+            "ranks that take the branch wait for the others"
+        ),
+        where=("train.py:50 main",),
+        measured={"collective": "backward"},
+    ),
+    Sick(
+        evidence=backward("if rank != 1:", "    loss.backward()", "optimizer.step()"),
+        says=(
+            "backward is called inside `if rank != 1` (line 49): the ranks that take the branch wait for the others, "
+            "which never call it"
+        ),
+        where=("train.py:50 main",),
+        measured={"collective": "backward"},
+    ),
     Sick(
         evidence=training(
             (
@@ -87,6 +114,11 @@ SICK = (
     ),
 )
 HEALTHY = (
+    backward("if loss.requires_grad:", "    loss.backward()", "optimizer.step()"),
+    backward(
+        "if torch.isfinite(loss):", "    loss.backward()", "else:", "    (0 * loss).backward()", "optimizer.step()"
+    ),
+    backward("if rank == 0:", "    loss.backward()", "if rank != 0:", "    (2 * loss).backward()", "optimizer.step()"),
     training(
         (
             "            print(epoch, accuracy)\n",

@@ -93,6 +93,18 @@ def answered_by_own_value(graph: CallGraph, function: Function, call: Call, guar
     return False
 
 
+def may_be_made_by_others(function: Function, does: str, guard: Guard) -> bool:
+    """Whether a call for this purpose, or one of the program that may make it, is left to ranks that a test sends another way.
+
+    It stands in another branch, behind the branch that has left, or under another test of the rank.
+    """
+    return any(
+        guard not in call.guards and any(its.line == guard.line or its.by_rank for its in call.guards)
+        for call in function.calls
+        if call.does == does or call.target
+    )
+
+
 def _other_branch(call: Call, guard: Guard) -> bool:
     """Whether a call stands in another branch of the statement that a test belongs to."""
     return any(

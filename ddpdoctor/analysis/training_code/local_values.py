@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, trains
 from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.whole_numbers import whole_number
 
 _OWN = frozenset({"clock", "queue", "own"})
@@ -27,6 +28,15 @@ def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | No
     return next(
         (one for one in local if graph.once(("own", one.made, one.note), partial(_of_this_rank, graph, one))), None
     )
+
+
+def own_test(graph: CallGraph, function: Function, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:
+    """The test of a loss or a batch of this rank alone that decides about a line, and what makes its value; None without one."""
+    for guard in guards:
+        origin = own_value(graph, function, guard.value) if guard.form in {"if", "else"} and guard.by_local else None
+        if origin is not None and origin.made:
+            return guard, origin
+    return None
 
 
 def _is_alike(value: Value, origin: Origin) -> bool:

@@ -34,7 +34,7 @@ _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "
 _MAKES = {
     "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
     "accelerator": Kind.OBJECT, "fabric": Kind.OBJECT, "evaluator": Kind.OBJECT, "load": Kind.OBJECT,
-    "optimizer": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
+    "optimizer": Kind.OBJECT, "plateau": Kind.OBJECT, "schedule": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
     "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
     "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
     "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
