@@ -9,17 +9,17 @@ import errno
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import BinaryIO
 
+from ddpdoctor.logs.encoded_files import BLOCK_BYTES, plain_blocks
 from ddpdoctor.logs.wrapped_lines import unwrapped
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read line by line
 MOST_BYTES_WITHOUT_SIZE = 256 << 20
-BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 14  # of a longer line its beginning, and the surroundings of each word of a failure
 SAMPLED_LINES = 200  # of the beginning and the end of a large file
 LINES_BEFORE = 4  # a message's first lines may hold none of the words
@@ -87,13 +87,33 @@ def raw_lines(path: Path, *, backwards: bool = False) -> Iterator[RawLine]:
     `backwards`: the last line first, of a small file.
     """
     with path.open("rb") as stream:
-        size = _size_of(stream)
-        if size <= SMALL_BYTES:
-            # a file of a kernel's or a user's own file system may not know its size
-            lines = [*_lines_of(stream.read(SMALL_BYTES if size else MOST_BYTES_WITHOUT_SIZE))]
+        contents = _contents(stream)
+        if isinstance(contents, bytes):
+            lines = [*_lines_of(contents)]
             yield from reversed(lines) if backwards else lines
         else:
-            yield from _notable(stream)
+            yield from _notable(contents)
+
+
+def _contents(stream: BinaryIO) -> bytes | Iterator[bytes]:
+    """All of a small log; a large one in blocks."""
+    encoded = plain_blocks(stream)
+    if encoded is not None:
+        return _whole_or_blocks(encoded)
+    size = _size_of(stream)
+    if size > SMALL_BYTES:
+        return _data(stream)
+    # a file of a kernel's or a user's own file system may not know its size
+    return stream.read(SMALL_BYTES if size else MOST_BYTES_WITHOUT_SIZE)
+
+
+def _whole_or_blocks(blocks: Iterator[bytes]) -> bytes | Iterator[bytes]:
+    first: list[bytes] = []
+    for block in blocks:
+        first.append(block)
+        if sum(map(len, first)) > SMALL_BYTES:
+            return chain(first, blocks)
+    return b"".join(first)
 
 
 def _size_of(stream: BinaryIO) -> int:
@@ -103,7 +123,18 @@ def _size_of(stream: BinaryIO) -> int:
 def sample_of(path: Path) -> list[bytes]:
     """The first lines of the file."""
     with path.open("rb") as stream:
+        blocks = plain_blocks(stream)
+        if blocks is not None:
+            lines = next(blocks, b"").splitlines(keepends=True)[:SAMPLED_LINES]
+            return [line[:MAX_LINE_BYTES] for line in lines]
         return [stream.readline(MAX_LINE_BYTES) for _ in range(SAMPLED_LINES)]
+
+
+def head_of(path: Path, size: int) -> bytes:
+    """The first bytes of the file as it is read: unpacked where it is compressed, in UTF-8 where it is UTF-16."""
+    with path.open("rb") as stream:
+        blocks = plain_blocks(stream)
+        return stream.read(size) if blocks is None else next(blocks, b"")[:size]
 
 
 def is_newest_first(sample: list[bytes]) -> bool:
@@ -161,7 +192,7 @@ def _holds_a_word(line: bytes) -> bool:
     return _WORDS.search(line) is not None or any(word in line for word in _WORDS_WITHOUT_RARE_LETTERS)
 
 
-def _notable(stream: BinaryIO) -> Iterator[RawLine]:
+def _notable(blocks: Iterable[bytes]) -> Iterator[RawLine]:
     """Of a large file the neighbourhoods of suspect lines, and its first and last lines.
 
     A line whose form (without its numbers) was looked at before and is not suspect is passed over; so is a suspect form that
@@ -172,7 +203,7 @@ def _notable(stream: BinaryIO) -> Iterator[RawLine]:
     before: deque[tuple[int, bytes]] = deque(maxlen=LINES_BEFORE)
     after, number, last, shown = SAMPLED_LINES, 0, -1, 0
     lines: list[bytes] = []
-    for lines in _blocks(stream):
+    for lines in _lines_of_blocks(blocks):
         for line in lines:
             number += 1
             form = line[:MAX_FORM_BYTES].translate(None, _NUMBERS)
@@ -204,10 +235,10 @@ def _notable(stream: BinaryIO) -> Iterator[RawLine]:
             yield from _parts_of(line, place)
 
 
-def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
+def _lines_of_blocks(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Whole lines, a block at a time; a line that is longer than several blocks comes in parts."""
     rest = b""
-    for block in _data(stream):
+    for block in blocks:
         lines = (rest + block).split(b"\n") if rest else block.split(b"\n")
         rest = lines.pop()
         if len(rest) > MAX_REST_BYTES:

@@ -24,8 +24,10 @@ from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.grouping import grouped
 from ddpdoctor.logs.csv_exports import csv_export
+from ddpdoctor.logs.encoded_files import is_encoded
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.logs.log_lines import rank_of_log
+from ddpdoctor.logs.raw_lines import head_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.fr_dump_files import Dump, looks_like_dump, read_dumps
 from ddpdoctor.source.stack_lines.context import source_of
@@ -35,15 +37,16 @@ HEAD_BYTES = 4096
 ZEROS_PART = 10  # a log may hold some garbage; of a binary file more than a tenth is zeros
 CONTROLS_PART = 20  # or more than a twentieth is other characters that no terminal shows: of random bytes a tenth is
 _CONTROLS = bytes({*range(1, 32), 127} - {*b"\a\b\t\n\f\r\v\x1b"})
-ENCODED = {
-    b"\x1f\x8b": "it is compressed: `gunzip --keep {file}`, and give the result",
-    b"\x28\xb5\x2f\xfd": "it is compressed: `zstd --decompress {file}`, and give the result",
-    b"\xfd7zXZ": "it is compressed: `xz --decompress --keep {file}`, and give the result",
-    b"BZh": "it is compressed: `bunzip2 --keep {file}`, and give the result",
-    b"\xff\xfe": "it is UTF-16: `iconv -f UTF-16 -t UTF-8 {file} > {file}.txt`, and give the result",
-    b"\xfe\xff": "it is UTF-16: `iconv -f UTF-16 -t UTF-8 {file} > {file}.txt`, and give the result",
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_UNPACK = "it is compressed: unpack it (`{command}`), and give the result"
+_COMMANDS = {
+    b"\x1f\x8b": "gunzip --keep {file}",
+    b"BZh": "bunzip2 --keep {file}",
+    b"\xfd7zXZ": "xz --decompress --keep {file}",
+    _ZSTD: "zstd --decompress {file}",
 }
-"""What to do with a log that is not readable as it is, by its first bytes."""
+"""How to unpack a file that is not read as it is, by its first bytes."""
+LOG_SUFFIXES = {".log", ".out", ".err"}
 NO_LOGS = {
     ".md",
     ".rst",
@@ -158,16 +161,18 @@ def _by_kind(paths: Iterable[Path]) -> Iterator[tuple[FileKind, Path]]:
     for path in paths:
         _refuse_what_is_not_there(path)
         files = [*_files(path)]
-        yield from ((_kind_of(file), file) for file in files)
+        yield from ((_kind_of(file, named=file == path), file) for file in files)
         if not files:
             yield FileKind.EMPTY_FOLDER, path
 
 
-def _kind_of(file: Path) -> FileKind:
+def _kind_of(file: Path, *, named: bool) -> FileKind:
     if file.name == case.CASE_FILE:
         return FileKind.CASE
     head = _head(file)
-    if b'"ddpdoctor.case/' in head:
+    if is_encoded(head):
+        return FileKind.LOG if _is_encoded_log(file, named=named) else FileKind.OTHER
+    if _holds_a_case(head):
         return FileKind.CASE
     if looks_like_dump(head):
         return FileKind.DUMP
@@ -175,13 +180,24 @@ def _kind_of(file: Path) -> FileKind:
     return FileKind.LOG if may_be_a_log and _is_text(head) else FileKind.OTHER
 
 
+def _is_encoded_log(file: Path, *, named: bool) -> bool:
+    """Whether a compressed or UTF-16 file is read as a log: of those in a folder, which may be a data set, by its name too."""
+    head = _plain_head(file)
+    by_name = named or not LOG_SUFFIXES.isdisjoint(map(str.lower, file.suffixes))
+    return by_name and _is_text(head) and not _holds_a_case(head) and not looks_like_dump(head)
+
+
+def _holds_a_case(head: bytes) -> bool:
+    return b'"ddpdoctor.case/' in head
+
+
 def is_text(file: Path) -> bool:
-    """Whether a file reads like a text, as logs do: it is not empty, not compressed and not binary."""
-    return _is_text(_head(file))
+    """Whether a file reads like a text, as logs do, perhaps compressed or in UTF-16: it is not empty and not binary."""
+    return _is_text(_plain_head(file))
 
 
 def _is_text(head: bytes) -> bool:
-    if not head or head.startswith(tuple(ENCODED)) or head.count(b"\0") * ZEROS_PART >= len(head):
+    if not head or head.startswith(tuple(_COMMANDS)) or head.count(b"\0") * ZEROS_PART >= len(head):
         return False
     first_line = head.partition(b"\n")[0]  # of a log with garbage in it this is a text
     return _is_shown(head) or _is_shown(first_line)
@@ -195,9 +211,9 @@ def _is_shown(data: bytes) -> bool:
 def _why_not_read(file: Path, *, named: bool) -> str:
     """Why nothing is read from a file; of one in a folder only where the user can do something about it."""
     head = _head(file)
-    for first, why in ENCODED.items():
-        if head.startswith(first):
-            return why.format(file=shlex.quote(str(file)))
+    command = next((command for mark, command in _COMMANDS.items() if head.startswith(mark)), None)
+    if command is not None:
+        return _UNPACK.format(command=command.format(file=shlex.quote(str(file))))
     return ("neither a dump, nor a log, nor a case" if head else "it is empty") if named else ""
 
 
@@ -258,6 +274,13 @@ def _head(file: Path) -> bytes:
             return stream.read(HEAD_BYTES)
     except OSError:
         return b"\x80"  # reading it again as a dump says why it cannot be read
+
+
+def _plain_head(file: Path) -> bytes:
+    try:
+        return head_of(file, HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def _case(file: Path, complaints: list[str]) -> list[Evidence]:
