@@ -40,16 +40,17 @@ class Attempts:
     """By file, the lines after which another attempt began, as `AttemptEnd.line`; without files that show none."""
 
     @classmethod
-    def between(cls, ends: Sequence[AttemptEnd], *, restarts: int = 0) -> Attempts:
+    def between(cls, ends: Sequence[AttemptEnd], *, restarts: int = 0, went_on: bool = False) -> Attempts:
         """The attempts that these lines show, or `restarts` more than one, which something else has shown.
 
-        The last failure of a launcher is followed by another one, or by the launcher's own end.
+        The last failure of a launcher is followed by another one, or by the launcher's own end; `went_on`: or by ranks at work.
         """
         cuts = {}
         for file in dict.fromkeys(end.file for end in ends):
             ((launcher, _),) = Counter(end.launcher for end in ends if end.file == file).most_common(1)
             lines = [end.line for end in ends if end.launcher == launcher]  # its log may be in several files
-            cuts[file] = tuple(lines[: max(restarts, len(lines) - 1)][: MOST_ATTEMPTS - 1])
+            survived = len(lines) - (not (went_on and file == ends[-1].file))
+            cuts[file] = tuple(lines[: max(restarts, survived)][: MOST_ATTEMPTS - 1])
         return cls({file: lines for file, lines in cuts.items() if lines})
 
     @property

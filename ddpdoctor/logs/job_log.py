@@ -55,7 +55,8 @@ def read_logs(paths: Sequence[Path], *, restarts: int = 0) -> Evidence:
     """
     whole = LogContents()
     _read(paths, [whole], Attempts({}))
-    attempts = Attempts.between(whole.attempt_ends, restarts=restarts)
+    went_on = whole.works_again and not whole.table.rows  # a table is the launcher's last word
+    attempts = Attempts.between(whole.attempt_ends, restarts=restarts, went_on=went_on)
     if attempts.count == 1:
         return _evidence(whole, paths)
     parts = [LogContents(several_nodes=whole.several_nodes, world_size=whole.world_size) for _ in range(attempts.count)]
@@ -108,6 +109,7 @@ def _take(log: LogContents, line: LogLine) -> None:
         log.crashes.setdefault(possible_rank(line.rank), Crash(signal=number, line=log.lines))
     if line.suspect and (launcher := failed_launcher(text)) is not None:
         log.attempt_ends.append(AttemptEnd(log.file, log.lines, launcher))
+        log.works_again = False
     if line.rank is None and _of_launcher(log, text):
         return
     if found := _SPAWNED.match(text):
@@ -118,6 +120,8 @@ def _take(log: LogContents, line: LogLine) -> None:
     who = log.of(speaker)
     sign = line.suspect and shows_a_failure(text)
     before = len(who.tracebacks.errors)
+    if log.attempt_ends and not sign and not log.works_again:
+        log.works_again = who.works_as_before(text)
     if not sign and not line.marked and not who.tracebacks.is_code(text) and who.goes_on(text):
         who.tracebacks.close()
         who.tracebacks.cut.clear()

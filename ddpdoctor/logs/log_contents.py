@@ -58,6 +58,10 @@ class RankLines:
         """Whether an exception, or a line that shows a failure, has come since the rank last went on."""
         return self.tracebacks.begun or len(self.said) > self.survived_said
 
+    def works_as_before(self, text: str) -> bool:
+        """Whether this line is of progress, with other numbers than one that was written before any failure."""
+        return not _NO_PROGRESS.search(text) and shows_work(text) and form_of(text) in self.forms
+
     def goes_on(self, text: str) -> bool:
         """Whether this line is of a form that was written before any failure, or its second of one form since.
 
@@ -144,6 +148,8 @@ class LogContents:
     """The number of the last line that was read, among all."""
     attempt_ends: list[AttemptEnd] = field(default_factory=list)
     """The lines by which torchrun said that a rank had failed."""
+    works_again: bool = False
+    """Whether a rank has gone on with its work since the last of them."""
 
     ranks_in_ranges: int = 0
     """How many ranks are known from ranges alone."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.run import CommandRun
@@ -59,8 +60,13 @@ def _severity_of_survived(evidence: Evidence) -> Severity:
     run, ends = evidence.one(CommandRun), evidence.per_rank(RankExit)
     if evidence.one(Stall) is not None and (run is None or run.exit_code is None):
         return Severity.INFO
-    well = ends is not None and all(entry.value.exit_code == 0 for entry in ends)
+    well = all(entry.value.exit_code == 0 for entry in ends) if ends else _is_at_work(evidence.one(JobLog))
     return Severity.WARN if well else Severity.FAIL
+
+
+def _is_at_work(log: JobLog | None) -> bool:
+    """Whether the log of an attempt shows ranks at work or a clean end, and no failure."""
+    return log is not None and log.at_work and not (log.failure_lines or log.errors or log.ends or log.ended_by)
 
 
 def _causes(reports: Sequence[Report]) -> Iterator[_Cause]:

@@ -10,12 +10,18 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.logs.attempts import AttemptEnd, Attempts
 from ddpdoctor.logs.job_log import read_logs
+from ddpdoctor.model import Severity
 from ddpdoctor.workflows.diagnose import gather
 
 RESTARTED = Path(__file__).parents[1] / "data" / "logs" / "restarted.txt"
 FAILED = (
     "E1129 12:36:33.608000 {launcher} torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) "
     "local_rank: {rank} (pid: {pid}) of binary: python\n"
+)
+TABLE = (
+    "train.py FAILED\nFailures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n"
+    "  time      : 2026-11-29_12:36:33\n  host      : a\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 11)\n"
+    "  error_file: <N/A>\n  traceback : -\n"
 )
 ERROR = (
     "[rank{rank}]: Traceback (most recent call last):\n"
@@ -70,3 +76,27 @@ def test_a_log_in_two_files_is_one_launchers() -> None:
     attempts = Attempts.between(ends)
 
     assert [attempts.of_line("tail", line) for line in (18, 20, 21, 30)] == [1, 1, 2, 2]
+
+
+STEPS = "".join(f"step {number} loss 0.{number}\n" for number in range(100, 103))
+FIRST = STEPS + ERROR.format(rank=1, error="KeyError: 'a'") + FAILED.format(launcher=7, rank=1, pid=11)
+
+
+def test_an_attempt_after_which_ranks_work_again_is_a_warning(tmp_path: Path) -> None:
+    """torchrun prints of a restart no more than the failure before it."""
+    log = tmp_path / "job.log"
+    log.write_text(FIRST + STEPS.replace("0.", "1."))
+
+    (finding,) = diagnose(gather([log])).findings
+
+    assert (finding.code, finding.severity, finding.ranks) == ("DDP401", Severity.WARN, (1,))
+    assert finding.details[0] == "in attempt 1 of 2: the launcher started the ranks again"
+
+
+def test_a_summary_behind_the_last_failure_is_no_restart(tmp_path: Path) -> None:
+    """Neither what another program prints then, nor steps that another node still makes before torchrun's table."""
+    log = tmp_path / "job.log"
+    log.write_text(FIRST + "wandb: train/loss 0.4\nwandb: train/step 120\nwandb: train/epoch 2\n")
+    assert read_logs([log]).earlier == ()
+    log.write_text(FIRST + STEPS.replace("0.", "1.") + TABLE)
+    assert read_logs([log]).earlier == ()
