@@ -23,7 +23,8 @@ _SHOWS_A_FAILURE = re.compile(
     | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.{0,400}[`']\ failed
     | \bCaught\ signal\ \d
     | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
-    | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b | \boom[-_\ ]kill | \bOOMKilled\b
+    | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b
+    | \boom[-_\ ]kill(?:ed|er)?\b(?![\w./]|\ 0\b) | \bOOMKilled\b
     | ^\[\d+\]\ +(?:[-+]\ +)?\d+\ (?:killed|abort)\b                  # of zsh
     | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
     | PBS:\ job\ killed | \bTERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN|MEMLIMIT)\b | \bEvicted\b

@@ -40,7 +40,8 @@ MAX_NAMED_IN_RANGES = 1 << 20  # the same, each rank as often as a line names it
 _LAUNCHERS_LINE = re.compile(
     r"torch/distributed/elastic/|torch/multiprocessing/spawn\.py|torch/distributed/(?:run|launcher)"
 )
-_SPAWNED = re.compile(r"^-- Process (\d+) terminated with the following error:")
+# of torch.multiprocessing; of Ray Train
+_SPAWNED = re.compile(r"^-- Process (\d+) terminated with the following error:|^\[Rank (\d+)(?: Error Snippet)?\]:$")
 _ANNOUNCED = re.compile(r"GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)")
 _WORLD = re.compile(r"(?:world[_ ]size|WORLD_SIZE|num_processes)\s*[=:]\s*(\d+)")
 
@@ -113,7 +114,7 @@ def _take(log: LogContents, line: LogLine) -> None:
     if line.rank is None and _of_launcher(log, text):
         return
     if found := _SPAWNED.match(text):
-        log.spawned = int(found[1])
+        log.spawned = int(found[1] or found[2])
         log.of(line.rank).tracebacks.close()
         return
     speaker = possible_rank(log.spawned if line.rank is None and log.spawned is not None else line.rank)

@@ -133,7 +133,8 @@ _CANCELLED = re.compile(
 )
 _GOT_SIGNAL = re.compile(r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)")
 _OOM = re.compile(
-    r"oom[-_ ]kill|Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|: Out Of Memory|OOMKilled|"
+    r"\boom[-_ ]kill(?:ed|er)?\b(?![\w./]| 0\b)|"
+    r"Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|: Out Of Memory|OOMKilled|"
     r"killed due to (?:memory pressure|the node running low on memory)|Task was killed due to the node running low|"
     r"TERM_MEMLIMIT\b"
 )

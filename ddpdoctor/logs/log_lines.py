@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 
 from ddpdoctor.logs.csv_exports import CsvExport, csv_export
@@ -29,7 +30,7 @@ _LOGGER = re.compile(
 _STREAM = re.compile(r"^(?:stderr|stdout): ")
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)(?:\|\d+)?\]: ?")
 _RAY = re.compile(
-    r"^\((?:[\w<>.:-]{1,80} )?(?:rank=(?P<rank>\d+) )?(?:pid=\d+|raylet)(?:, ip=[\w.:]+)?\)(?: \[repeated \d+x across "
+    r"^\((?:[\w<>.:-]{1,80} )?(?:rank=(?P<rank>\d+) )?(?:(?P<pid>pid=\d+)|raylet)(?:, ip=[\w.:]+)?\)(?: \[repeated \d+x across "
     r"cluster\])? ?"
 )
 _REPEATED_BY_RAY = re.compile(r" \[repeated \d+x across cluster\]$")
@@ -48,7 +49,7 @@ _JSON_KEYS = ("log", "message", "textPayload", "msg", "data")
 _JSON_ERRORS = frozenset(
     {"error", "exc_info", "exc_text", "exception", "stack_trace"}
 )  # of loggers, beside the message
-_RANK = re.compile(r"^\[(?:rank|RANK |Rank )(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
+_RANK = re.compile(r"^\[(?:rank|RANK |Rank (?!\d+\]:$))(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
 # what C++ writes may stand behind a progress bar's unfinished line
 _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
 # until torch 2.1, and of what C++ says when it aborts; the rank of another group than the default one is no rank of the job
@@ -67,6 +68,9 @@ _MPI = re.compile(
 # `[rank=3] || `, `4f2a90cc [rank=3] || `: of a platform that collects the containers of a job
 _RANK_OF_CONTAINER = re.compile(r"^(?:[0-9a-f]{6,64} )?\[rank=(\d{1,9})\] (?:\|\| )?")
 _SLURM = re.compile(r"^ *(\d+): ?")
+_MPICH = re.compile(r"^\[(\d{1,9})\](?: |$)")  # of `mpiexec -l`; a shell writes `[1] ` before the only job that it has
+_BY_SLURM_ITSELF = re.compile(rb"(?:srun|slurmstepd): ")
+LABELLED_PART = 2  # before the first labelled line may stand as many of the batch script
 _PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")
 _PATH_OF_RANK = re.compile(r"(?:^|[^a-z])rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
 _PATH_OF_SLURM = re.compile(r"slurm-\d+[_.-](\d+)\.(?:out|err|log)$")
@@ -98,8 +102,8 @@ class _File:
 
     by_name: int | None
     """The rank that its name shows."""
-    labelled: bool
-    """Whether `srun --label` put the task's number before every line."""
+    label: re.Pattern[str] | None
+    """How the launcher put the task's number before every line; None where it did not."""
     seen: SeenPrefixes = field(default_factory=SeenPrefixes)
     """The prefixes that its lines have shown so far."""
     export: CsvExport | None = None
@@ -114,7 +118,7 @@ def lines_of(path: Path) -> Iterator[LogLine]:
     """
     sample = sample_of(path)
     head = sample[0].decode("utf-8", "replace") if sample else ""
-    file = _File(by_name=rank_of_log(path), labelled=_is_labelled(sample), export=csv_export(head))
+    file = _File(by_name=rank_of_log(path), label=_label_of(sample), export=csv_export(head))
     for raw in raw_lines(path, backwards=is_newest_first(sample)):
         yield from _lines(raw, file)
 
@@ -180,7 +184,7 @@ def _unpacked(text: str) -> list[str]:
 
 def _line(text: str, raw: RawLine, file: _File) -> LogLine:
     rank, stamp, collected, teed = file.by_name, "", False, None
-    if file.labelled and (found := _SLURM.match(text)):
+    if file.label is not None and (found := file.label.match(text)):
         rank, text = int(found[1]), text[found.end() :]
     text, stamp = _without_time(_LABEL_OF_TIME.sub("", text, count=1), file.seen)
     text = _without_label(text, file.seen)
@@ -193,9 +197,12 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
         rank = file.seen.rank_of(teed) if rank is None else rank
     if text[:1] == "(" and (found := _RAY.match(text)):
         collected, text = True, _REPEATED_BY_RAY.sub("", text[found.end() :], count=1)
-        rank = int(found["rank"]) if found["rank"] and rank is None else rank
+        if rank is None:
+            rank = int(found["rank"]) if found["rank"] else file.seen.rank_of_worker(found["pid"] or "", text)
         text, inner = _without_time(text, file.seen)
         stamp = inner or stamp
+    elif text.startswith("- ("):
+        file.seen.rank_of_worker("", text)
     text, prefix = file.seen.without_prefix(_STREAM.sub("", _without_label(text, file.seen), count=1))
     stamp = stamp or prefix
     if in_prefix := _RANK.match(prefix):
@@ -237,7 +244,13 @@ def _without_label(text: str, seen: SeenPrefixes) -> str:
     return seen.without_label(text)
 
 
-def _is_labelled(sample: list[bytes]) -> bool:
-    """Whether `srun --label` put the task's number before every line."""
-    filled = [line.decode("utf-8", "replace") for line in sample if line.strip()]
-    return bool(filled) and all(map(_SLURM.match, filled))
+def _label_of(sample: list[bytes]) -> re.Pattern[str] | None:
+    """How the launcher put the task's number before every line of its tasks; those of a batch script may come before."""
+    filled = [line.decode("utf-8", "replace") for line in sample if line.strip() and not _BY_SLURM_ITSELF.match(line)]
+    for label in (_SLURM, _MPICH):
+        found = [*dropwhile(lambda task: task is None, map(label.match, filled))]
+        tasks = {task[1] for task in found if task is not None}
+        enough = bool(found) and None not in found and len(found) * LABELLED_PART >= len(filled)
+        if enough and (label is _SLURM or {"0", "1"} <= tasks):
+            return label
+    return None

@@ -16,12 +16,13 @@ from ddpdoctor.logs.failure_signs import form_of, warns
 from ddpdoctor.logs.log_contents import LogContents, RankLines
 
 MAX_RANKS_OF_A_NODE = 1024
+_RANKS_TOLD = re.compile(r"^CheckpointException ranks:dict_keys\(\[(?P<ranks>\d[\d, ]{0,400})\]\)")
 _WHAT = "what():"
 _ABORTS = re.compile(rf"\bterminate called\b|\b{re.escape(_WHAT)}")
 GRACE_SECONDS = 25.0  # torchrun waits for 30 s between SIGTERM and SIGKILL; tables show whole seconds
 LAUNCHERS_OWN = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
-    "RayTaskError",
+    "RayTaskError", "TrainingFailedError", "WorkerGroupError",
 }  # fmt: skip
 
 
@@ -32,6 +33,7 @@ def complete(log: LogContents) -> list[RankError]:
         The exceptions that ranks survived, which are taken out.
     """
     _take_over_the_table(log)
+    _give_to_the_ranks_that_peers_tell_of(log)
     _give_local_ranks_their_ends(log)
     _absent_from_the_table(log)
     _end_those_that_crashed(log)
@@ -69,6 +71,31 @@ def _take_over_the_table(log: LogContents) -> None:
         if row.tracebacks.errors and rank.first_error is None:
             rank.first_error = log.lines
     log.several_nodes = log.several_nodes or len({row.host for row in log.table.rows}) > 1
+
+
+def _give_to_the_ranks_that_peers_tell_of(log: LogContents) -> None:
+    """Every rank raises what failed on some while a checkpoint was saved or loaded: it is the failure of those."""
+    for number, rank in [*log.ranks.items()]:
+        for error in [*rank.tracebacks.errors]:
+            found = _RANKS_TOLD.match(error.message)
+            ranks = [*map(int, found["ranks"].split(","))] if found is not None else []
+            if not ranks or number in ranks:
+                continue
+            rank.tracebacks.errors.remove(error)
+            _forget(log, number, error)
+            for told in map(log.of, ranks):
+                told.tracebacks.errors += [error] if not told.tracebacks.errors else []
+                told.first_error = told.first_error or rank.first_error
+
+
+def _forget(log: LogContents, number: int | None, error: RankError) -> None:
+    """Take out the lines of this rank that show this error, which is another rank's."""
+    texts = {each.message.partition("\n")[0] for each in (error, error.cause) if each is not None} - {""}
+    rank = log.ranks[number]
+    rank.said = [line for line in rank.said if not any(map(line.endswith, texts))]
+    log.failure_lines = [
+        line for line in log.failure_lines if line.rank != number or not any(map(line.text.endswith, texts))
+    ]
 
 
 def _give_local_ranks_their_ends(log: LogContents) -> None:

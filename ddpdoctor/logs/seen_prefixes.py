@@ -17,6 +17,11 @@ _LOGGER = re.compile(
     r"^(?:ERROR|WARNING|INFO|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) (?P<place>\[?[\w./-]{1,80}:\d{1,9}\]) ?"
 )
 _OF_AN_ERROR = re.compile(r"(?:Error|Exception|Warning|[A-Z]{5,8})[:|]?$")
+# of Ray Train: the controller's list of its workers, and a worker itself
+_RANK_OF_WORKER = re.compile(
+    r"^- \([^()]{0,200}\b(?P<pid>pid=\d+)\) (?:world_)?rank=(?P<listed>\d+)|"
+    r"Setting up process group for: \S{1,200} \[rank=(?P<own>\d+), "
+)
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"(\d+)")
 _HEAD = re.compile(rf"(?:\[rank\d{{1,9}}\]: ?)?{re.escape(HEAD)}")
@@ -29,8 +34,8 @@ class SeenPrefixes:
 
     labels: set[str] = field(default_factory=set)
     """`node03:`, `worker-1 |`, `engine.py:45]`: of collectors, and the places of loggers."""
-    ranks: dict[int, int | None] = field(default_factory=dict)
-    """By the number of a tee's prefix the one rank that torch has shown behind it; None where it has shown several."""
+    ranks: dict[int | str, int | None] = field(default_factory=dict)
+    """By a tee's number the one rank that torch has shown behind it, by `pid=N` that of a Ray worker; None of several."""
 
     prefixes: list[re.Pattern[str]] = field(default_factory=list)
     """What nobody knows, and what stood before the head of a traceback and its first frame alike; its numbers may change."""
@@ -51,10 +56,10 @@ class SeenPrefixes:
         if (found := _LOGGER.match(prefix)) is not None and len(self.labels) < MOST_PREFIXES:
             self.labels.add(found["place"])
 
-    def learn_rank(self, number: int, rank: int) -> None:
+    def learn_rank(self, mark: int | str, rank: int) -> None:
         """Behind a tee's `[default0]:` stood `[rank8]:`: its number is that of a local rank."""
-        if number in self.ranks or len(self.ranks) < MOST_PREFIXES:
-            self.ranks[number] = rank if self.ranks.get(number, rank) == rank else None
+        if mark in self.ranks or len(self.ranks) < MOST_PREFIXES:
+            self.ranks[mark] = rank if self.ranks.get(mark, rank) == rank else None
 
     def without_label(self, text: str) -> str:
         """The line without a label that the log has shown before."""
@@ -82,6 +87,12 @@ class SeenPrefixes:
         if len(self.prefixes) < MOST_UNKNOWN:
             self.prefixes.append(before)
         return text[found.end() :], found[0]
+
+    def rank_of_worker(self, pid: str, text: str) -> int | None:
+        """The rank of the Ray worker with this `pid=N`, where this line or an earlier one of Ray Train has told it."""
+        if found := _RANK_OF_WORKER.search(text):
+            self.learn_rank(found["pid"] or pid, int(found["listed"] or found["own"]))
+        return self.ranks.get(pid)
 
     def rank_of(self, number: int) -> int | None:
         """The rank that a tee's number stands for: the number itself where nothing shows another one."""

@@ -32,7 +32,10 @@ _CHAINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
-_NESTED = re.compile(r"^Original Traceback \(most recent call last\):$")
+# in the message of another exception: of a DataLoader worker, and of a rank while all of them save a checkpoint
+_NESTED = re.compile(
+    r"^Original Traceback \(most recent call last\):$|^Traceback \(most recent call last\): \(RANK \d+\)$"
+)
 _IGNORED = re.compile(r"^Exception ignored in")
 _ENDS_A_MESSAGE = re.compile(
     r"^(?:\[?[WEIF] ?\d{3,4}[ \d]|\[[WEIF] \w+\.cpp:|={5,}|-{5,}|\*{5,}|Exception raised from |terminate called|srun: |"
@@ -130,6 +133,10 @@ class Tracebacks:
             self._chained = self.errors.pop() if self.errors else None
             return True
         if _NESTED.match(bare) and self._open is not None and self._open.type is not None:
+            if self._outer is not None:  # one of another rank, behind the first one
+                self.close()
+                self._open = _Open(ignored=True, marked=marked)
+                return True
             self._outer, self._open = self._open, _Open(ignored=self._open.ignored, marked=marked)
             return True
         if HEAD in text and (bare.endswith((HEAD, HEAD + ":")) or "╭" in text):

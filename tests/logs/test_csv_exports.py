@@ -39,7 +39,7 @@ def test_the_lines_of_an_export_are_those_of_the_job(tmp_path: Path, head: list[
     path = tmp_path / "log-events.csv"
     messages = [RAISED] if one_row else RAISED.splitlines()
     path.write_text(export(head, [time, "epoch 3, step 7"], *([time, message] for message in messages)))
-    assert _kind_of(path) is FileKind.LOG
+    assert _kind_of(path, named=True) is FileKind.LOG
     assert [line.text for line in lines_of(path)][1:6] == ["epoch 3, step 7", *RAISED.splitlines()]
 
 
@@ -48,4 +48,4 @@ def test_other_tables_are_no_logs(tmp_path: Path, head: str) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text(f"{head}\n1,2.5\n")
     assert csv_export("epoch,loss") is None
-    assert _kind_of(path) is FileKind.OTHER
+    assert _kind_of(path, named=True) is FileKind.OTHER

@@ -13,7 +13,7 @@ from ddpdoctor.model import Where, group_ranks
 from ddpdoctor.whole_numbers import whole_number
 
 _SHARED_MEMORY = re.compile(r"/pandarallel/|/multiprocessing/(?:heap|shared_memory|managers)\.py$")
-PASSES_ON = re.compile(r"^Caught |See inner exception for details")
+PASSES_ON = re.compile(r"^Caught |^CheckpointException ranks:|See inner exception for details")
 NEVER = 1 << 60  # the order of an end that nobody saw
 
 
