@@ -83,7 +83,7 @@ FIRST = STEPS + ERROR.format(rank=1, error="KeyError: 'a'") + FAILED.format(laun
 
 
 def test_an_attempt_after_which_ranks_work_again_is_a_warning(tmp_path: Path) -> None:
-    """torchrun prints of a restart no more than the failure before it."""
+    """Of a restart, torchrun prints no more than the failure before it."""
     log = tmp_path / "job.log"
     log.write_text(FIRST + STEPS.replace("0.", "1."))
 
