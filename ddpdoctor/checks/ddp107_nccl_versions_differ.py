@@ -11,7 +11,7 @@ from ddpdoctor.analysis.rank_differences import difference
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.messages.majority import values_by_rank
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP107",
@@ -20,6 +20,16 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="remove LD_LIBRARY_PATH and LD_PRELOAD entries with another libnccl, or install the NCCL wheel that torch pins",
     background=True,
+    explains=("DDP418",),
+    errors=(
+        ErrorPattern(
+            regex=r"Mismatched NCCL version detected : rank (?P<one>\d{1,9}) version (?P<version>\d{1,9}) "
+            r"rank (?P<other>\d{1,9}) version (?P<other_version>\d{1,9})",
+            sentence="ranks load different versions of NCCL: {version} on rank {one}, {other_version} on rank {other}",
+            remedy="install the same torch on all hosts; `ddpdoctor env` shows which NCCL each host loads, and from where: an "
+            "entry of LD_LIBRARY_PATH or LD_PRELOAD may replace torch's own",
+        ),
+    ),
 )
 
 

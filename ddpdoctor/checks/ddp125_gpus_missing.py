@@ -38,7 +38,15 @@ RULE = Rule(
             "list one for each; with one GPU for each process use index 0",
         ),
         ErrorPattern(
-            regex=r"(?P<said>GPU has fallen off the bus|Unable to determine the device handle for GPU ?[\w:.]*)",
+            regex=r"(?P<host>[\w.-]{1,60}) kernel: NVRM: Xid \(PCI:(?P<pci>[\w:.]{1,20})\): 79\b",
+            sentence="the GPU at PCI address {pci} of {host} was lost{on}: it has fallen off the bus (Xid 79)",
+        ),
+        ErrorPattern(
+            regex=r"NVRM: Xid \(PCI:(?P<pci>[\w:.]{1,20})\): 79\b",
+            sentence="the GPU at PCI address {pci} was lost{on}: it has fallen off the bus (Xid 79)",
+        ),
+        ErrorPattern(
+            regex=r"(?P<said>(?:GPU has )?fallen off the bus|Unable to determine the device handle for GPU ?[\w:.]*)",
             sentence="a GPU was lost{on}: {said}",
         ),
     ),

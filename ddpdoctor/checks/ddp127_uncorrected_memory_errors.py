@@ -12,6 +12,10 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
+REMEDY = (
+    "take this GPU out of service: `nvidia-smi -q -d ECC,ROW_REMAPPER` counts its errors, `nvidia-smi -r -i INDEX` resets it; "
+    "replace it when the count comes back"
+)
 RULE = Rule(
     code="DDP127",
     name="uncorrected-memory-errors",
@@ -29,11 +33,15 @@ RULE = Rule(
     background=True,
     errors=(
         ErrorPattern(
+            regex=r"(?P<host>[\w.-]{1,60}) kernel: NVRM: Xid \(PCI:(?P<pci>[\w:.]{1,20})\): (?P<xid>48|63|64|94|95)\b",
+            sentence="the GPU at PCI address {pci} of {host} reported a memory error that ECC could not correct{on} (Xid {xid})",
+            remedy=REMEDY,
+        ),
+        ErrorPattern(
             regex=r"(?P<said>uncorrectable ECC error encountered|[Uu]ncorrectable (?:DRAM|SRAM|memory) error|Xid .{0,60}: "
             r"(?:48|63|64|94|95),)",
             sentence="a GPU reported a memory error that ECC could not correct{on}: {said}",
-            remedy="take this GPU out of service: `nvidia-smi -q -d ECC,ROW_REMAPPER` counts its errors, `nvidia-smi -r -i "
-            "INDEX` resets it; replace it when the count comes back",
+            remedy=REMEDY,
         ),
     ),
 )

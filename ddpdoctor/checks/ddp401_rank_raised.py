@@ -72,6 +72,23 @@ _REMEDIES = {
         "another NCCL than that of this torch was loaded, an older one: look at LD_LIBRARY_PATH and LD_PRELOAD, and at "
         "`pip list | grep nccl`; `pip install --force-reinstall torch` brings the right one"
     ),
+    r"Unsupported operand|invalid load key|[Hh]eader ?[Tt]oo ?[Ll]arge|MetadataIncompleteBuffer|central directory|Ran out of "
+    r"input": (
+        "look at the file (`ls -l FILE; head -c 100 FILE`): text that begins with `version https://git-lfs` is a pointer, and "
+        "`git lfs pull` brings the file itself; a file that is too short was cut while it was written or copied"
+    ),
+    r"Stale file handle|\[Errno 5\]|Remote I/O error|Transport endpoint is not connected": (
+        "look at the file system of this path on the host of this rank (`dmesg | tail`, `ls PATH`): it lost its server, or "
+        "another host removed the file while it was open; then start again from the last checkpoint"
+    ),
+    r"Permission denied": (
+        "let the user that the job runs as read and write there (`id`, `ls -ld PATH`, on the host of this rank), or choose "
+        "another path"
+    ),
+    r"CUDNN_STATUS_|CUBLAS_STATUS_": (
+        "run it again with CUDA_LAUNCH_BLOCKING=1: an earlier kernel may have failed, most often because of an index out of "
+        "range, or the memory of the GPU is full (`nvidia-smi`)"
+    ),
     r"[Aa]ddress already in use|EADDRINUSE": (
         "another program holds the port, often an earlier run of this job: `ddpdoctor port NUMBER` says which, and what is free"
     ),

@@ -33,7 +33,8 @@ RULE = Rule(
     ),
     errors=(
         ErrorPattern(
-            regex=r"unable to (?:allocate|open|mmap|resize) shared memory|unable to (?:mmap \d+ bytes from|write to) file "
+            regex=r"unable to (?:allocate|open|mmap|resize) shared memory(?!.{0,200}Too many open files)|"
+            r"unable to (?:mmap \d+ bytes from|write to) file "
             r"</torch|killed by signal: Bus error|/dev/shm.{0,300}No space left|No space left.{0,300}/dev/shm|[Bb]us error "
             r"encountered in worker|failed to extend /dev/shm|creating shared memory segment|insufficient shared "
             r"memory|posix_fallocate failed ?: No space left",

@@ -35,7 +35,7 @@ RULE = Rule(
         ),
         ErrorPattern(
             regex=r"Got completion from peer (?P<addr>[\w.:%\[\]-]{1,60})<\d+>[^\n]{0,20}(?:error|status=)\s*12\b|"
-            r"Got completion [^\n]{0,60}(?:error|status=)\s*12\b|vendor err(?:or)? 129",
+            r"Got completion [^\n]{0,60}(?:error|status=)\s*12\b|vendor err(?:or)? 129|status=IBV_WC_RETRY_EXC_ERR\b",
             sentence="InfiniBand gave up on a peer after its retries (completion status 12){on}: {words}",
             remedy="the NICs cannot reach each other: on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids; "
             "check the cables",

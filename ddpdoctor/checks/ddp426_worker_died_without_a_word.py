@@ -48,6 +48,12 @@ RULE = Rule(
             wrapper=True,
         ),
         ErrorPattern(
+            regex=r"^srun: error: Node failure on (?P<node>[\w.-]{1,80})",
+            sentence="Slurm lost node {node}, and ended the job",
+            remedy="see why (`sinfo -R`, `scontrol show node NODE`, the kernel log of the node), and start the job again without "
+            "it: `sbatch --exclude=NODE`",
+        ),
+        ErrorPattern(
             regex=r"pod \S+ (?:was deleted|not found)|node .{0,80}(?:NotReady|was lost)|NodeLost|\bEvicted\b|lost (?:task|"
             r"container|executor)",
             sentence="a pod or node of the job went away: {words}",

@@ -121,14 +121,14 @@ def _take(log: LogContents, line: LogLine) -> None:
     who = log.of(speaker)
     sign = line.suspect and shows_a_failure(text)
     before = len(who.tracebacks.errors)
-    if log.attempt_ends and not sign and not log.works_again:
-        log.works_again = who.works_as_before(text)
     if not sign and not line.marked and not who.tracebacks.is_code(text) and who.goes_on(text):
         who.tracebacks.close()
         who.tracebacks.cut.clear()
         who.survived, who.survived_said = len(who.tracebacks.errors), len(who.said)
     in_traceback = who.tracebacks.feed(text, marked=line.marked)
     sign = sign and not (in_traceback and who.tracebacks.ignored)
+    if not (sign or in_traceback or log.works_again) and (log.attempt_ends or line.marked):
+        log.works_again = who.works_as_before(text, again=bool(log.attempt_ends))
     if who.tracebacks.errors[before:] or (in_traceback and who.first_error is None):
         who.first_error = log.lines if who.first_error is None else who.first_error
     log.at_work = log.at_work or (not sign and shows_health(text))
@@ -203,7 +203,7 @@ def _take_event(log: LogContents, event: launchers.Event, text: str) -> None:
         case launchers.Closing(pid=pid):
             log.closing.add(pid)
         case launchers.OutOfMemory(pids=pids):
-            log.oom_line = log.oom_line or text.strip()[:MAX_LINE_CHARACTERS]
+            log.oom_line = log.oom_line or " ".join(text.split())[:MAX_LINE_CHARACTERS]
             log.oom_pids.update(pids)
         case launchers.EndedFromOutside(signal=number):
             log.ended_by = log.ended_by or text.strip()[:MAX_LINE_CHARACTERS]
@@ -249,6 +249,12 @@ def _take_range(log: LogContents, named: range, code: int) -> None:
             known.code, known.pid = code, None
 
 
+def _is_of_the_end(error: RankError, log: LogContents) -> bool:
+    """Whether an exception of no rank passes on that a rank failed, or is of the launcher that somebody asked to end."""
+    stopped = log.signal is not None and any(is_launchers(frame.file) for frame in error.stack)
+    return stopped or is_passed_on(error)
+
+
 def _left_out(log: LogContents) -> Iterator[str]:
     """Said of ranks that a launcher named in ranges and that were not taken."""
     if log.left_out_of_ranges:
@@ -266,7 +272,7 @@ def _job(log: LogContents, paths: Sequence[Path], handled: Sequence[RankError]) 
         lines=log.lines,
         launcher=log.launcher,
         world_size=log.world_size,
-        errors=tuple(error for error in nobody.tracebacks.errors if not is_passed_on(error)),
+        errors=tuple(error for error in nobody.tracebacks.errors if not _is_of_the_end(error, log)),
         cut=tuple(cut),
         ends=tuple(log.ends),
         said=tuple(dict.fromkeys([*nobody.said, *([log.oom_line] if log.oom_line else [])])),

@@ -104,8 +104,12 @@ _NON_ZERO = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*returned non-ze
 _MPI_SIGNAL = re.compile(
     r"(?:mpirun|prterun|mpiexec) noticed that process rank (\d{1,9}) with PID (\d{1,9}) .{0,200}exited on signal (\d+)"
 )
-_MPI_RANK = re.compile(r"^\s*Process name: \[\[?\d+,\d+\],(\d+)\]")
-_MPI_CODE = re.compile(r"^\s*Exit code:\s+(\d+)")
+_MPI_RANK = re.compile(
+    r"^\s*Process name: \[\[?\d+,\d+\],(?P<rank>\d{1,9})\]|"
+    # which mpirun breaks where the name of the node is long
+    r"^(?:mpirun|prterun|mpiexec) noticed that process rank (?P<noticed>\d{1,9}) with PID \d{1,9} .{0,200}exited(?: on)?$"
+)
+_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>\d{1,9})|^(?:on )?signal (?P<signal>\d{1,3})\b")
 _HYDRA_RANK = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT ")
 _HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+))")
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
@@ -131,7 +135,10 @@ _CANCELLED = re.compile(
     r"PBS: job killed|TERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN)\b|reaching LSF run time limit",
     re.IGNORECASE,
 )
-_GOT_SIGNAL = re.compile(r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)")
+_GOT_SIGNAL = re.compile(
+    r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)|"
+    r"Main process received (SIG(?:INT|TERM)), exiting"  # of DeepSpeed
+)
 _OOM = re.compile(
     r"\boom[-_ ]kill(?:ed|er)?\b(?![\w./]| 0\b)|"
     r"Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|: Out Of Memory|OOMKilled|"
@@ -154,7 +161,7 @@ def events_of(text: str) -> Iterator[Event]:
     if _NODES.search(text) or _HOSTS_OF_DEEPSPEED.search(text):
         yield SeveralNodes()
     if found := _GOT_SIGNAL.search(text):
-        yield EndedFromOutside(signal=_signal(found[1] or found[2]))
+        yield EndedFromOutside(signal=_signal(found[1] or found[2] or found[3]))
     elif _CANCELLED.search(text):
         yield EndedFromOutside()
     yield from _ends(text)
@@ -203,7 +210,9 @@ def crash_of(text: str) -> int | None:
 
 def rank_of_mpi(text: str) -> int | None:
     """The rank in mpirun's `Process name: [[54321,1],3]`, before the line with its exit code."""
-    found = _MPI_RANK.match(text) or _HYDRA_RANK.match(text)
+    if found := _MPI_RANK.match(text.rstrip()):
+        return int(found["rank"] or found["noticed"])
+    found = _HYDRA_RANK.match(text)
     return int(found[1]) if found is not None else None
 
 
@@ -212,7 +221,9 @@ def code_of_mpi(text: str) -> int | None:
     if found := _HYDRA_END.match(text):
         return -int(found[1]) if found[1] else int(found[2])
     found = _MPI_CODE.match(text)
-    return int(found[1]) if found is not None else None
+    if found is None:
+        return None
+    return -int(found["signal"]) if found["signal"] else int(found["code"])
 
 
 def _of_python(text: str) -> bool:

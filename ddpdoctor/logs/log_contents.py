@@ -58,9 +58,14 @@ class RankLines:
         """Whether an exception, or a line that shows a failure, has come since the rank last went on."""
         return self.tracebacks.begun or len(self.said) > self.survived_said
 
-    def works_as_before(self, text: str) -> bool:
-        """Whether this line is of progress, with other numbers than one that was written before any failure."""
-        return not _NO_PROGRESS.search(text) and shows_work(text) and form_of(text) in self.forms
+    def works_as_before(self, text: str, *, again: bool) -> bool:
+        """Whether this line is of progress, with other numbers than one from before; `again` is False before any failure."""
+        if _NO_PROGRESS.search(text) or not any(map(str.isdigit, text)) or not shows_work(text):
+            return False
+        form = form_of(text)
+        if not again and len(self.forms) < MAX_FORMS:
+            self.forms.add(form)
+        return again and form in self.forms
 
     def goes_on(self, text: str) -> bool:
         """Whether this line is of a form that was written before any failure, or its second of one form since.

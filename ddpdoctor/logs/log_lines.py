@@ -30,8 +30,8 @@ _LOGGER = re.compile(
 _STREAM = re.compile(r"^(?:stderr|stdout): ")
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)(?:\|\d+)?\]: ?")
 _RAY = re.compile(
-    r"^\((?:[\w<>.:-]{1,80} )?(?:rank=(?P<rank>\d+) )?(?:(?P<pid>pid=\d+)|raylet)(?:, ip=[\w.:]+)?\)(?: \[repeated \d+x across "
-    r"cluster\])? ?"
+    r"^\((?:[\w<>.:-]{1,80} |[\w.-]{1,60}, rank=\d+, )?(?:rank=(?P<rank>\d+) )?(?:(?P<pid>pid=\d+)|raylet)(?:, ip=[\w.:]+)?\)"
+    r"(?: \[repeated \d+x across cluster\])? ?"
 )
 _REPEATED_BY_RAY = re.compile(r" \[repeated \d+x across cluster\]$")
 # `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `, `job/0 `: who collected the lines
@@ -67,6 +67,7 @@ _MPI = re.compile(
 )
 # `[rank=3] || `, `4f2a90cc [rank=3] || `: of a platform that collects the containers of a job
 _RANK_OF_CONTAINER = re.compile(r"^(?:[0-9a-f]{6,64} )?\[rank=(\d{1,9})\] (?:\|\| )?")
+_RANK_IN_PREFIX = re.compile(r"\b[Rr]ank[ =:](\d{1,9})\b")  # of a prefix that only tracebacks of this log have shown
 _SLURM = re.compile(r"^ *(\d+): ?")
 _MPICH = re.compile(r"^\[(\d{1,9})\](?: |$)")  # of `mpiexec -l`; a shell writes `[1] ` before the only job that it has
 _BY_SLURM_ITSELF = re.compile(rb"(?:srun|slurmstepd): ")
@@ -207,6 +208,8 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
     stamp = stamp or prefix
     if in_prefix := _RANK.match(prefix):
         rank = int(in_prefix[1])
+    elif found := _RANK_IN_PREFIX.search(prefix):
+        rank = int(found[1])
     marked = _RANK.match(text) or _RANK_OF_CPP.search(text)
     if marked:
         rank, text = int(marked[1]), text[marked.end() :]

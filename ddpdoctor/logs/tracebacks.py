@@ -244,7 +244,7 @@ class Tracebacks:
         if current.code_follows and not _BARE_ERROR.match(text):
             current.code_follows = False
             return True
-        if found := (_ERROR if current.headed else _BARE_ERROR).match(text):
+        if found := (_ERROR if current.headed and current.frames else _BARE_ERROR).match(text):
             current.type = found["type"].rpartition(".")[2]
             current.message = [found["message"] or ""]
             return True

@@ -60,7 +60,8 @@ def _severity_of_survived(evidence: Evidence) -> Severity:
     run, ends = evidence.one(CommandRun), evidence.per_rank(RankExit)
     if evidence.one(Stall) is not None and (run is None or run.exit_code is None):
         return Severity.INFO
-    well = all(entry.value.exit_code == 0 for entry in ends) if ends else _is_at_work(evidence.one(JobLog))
+    seen = [entry.value for entry in ends or () if entry.value.exit_code is not None or entry.value.error is not None]
+    well = all(end.exit_code == 0 for end in seen) if seen else _is_at_work(evidence.one(JobLog))
     return Severity.WARN if well else Severity.FAIL
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.whole_numbers import whole_number
 
 SHOWN_CHARACTERS = 240
+_MILLISECONDS = re.compile(r"(\d{1,15}) ?ms")
 
 
 def known_errors(
@@ -46,12 +49,21 @@ def sentence(first: Failure, same: Sequence[Failure]) -> str:
     ranks = unique_ranks(same)
     values: dict[str, str] = defaultdict(str)
     values |= first.known.groups
+    if "after" in values:
+        values["after"] = _in_seconds(values["after"])
     values |= {
         "who": who(same),
         "on": f" on {group_ranks(ranks)}" if ranks else "",
         "words": line_of(first),
     }
     return first.known.pattern.sentence.format_map(values)
+
+
+def _in_seconds(time: str) -> str:
+    """`600 s` of what torch writes as `600000ms`; other times as they are."""
+    found = _MILLISECONDS.fullmatch(time)
+    milliseconds = whole_number(found[1]) if found is not None else None
+    return time if milliseconds is None else f"{milliseconds / 1000:g} s"
 
 
 def line_of(failure: Failure) -> str:

@@ -14,6 +14,7 @@ from ddpdoctor.whole_numbers import whole_number
 
 _SHARED_MEMORY = re.compile(r"/pandarallel/|/multiprocessing/(?:heap|shared_memory|managers)\.py$")
 PASSES_ON = re.compile(r"^Caught |^CheckpointException ranks:|See inner exception for details")
+SHOWN_CHARACTERS = 200  # of the second line of a message, which may list all keys of a checkpoint
 NEVER = 1 << 60  # the order of an end that nobody saw
 
 
@@ -106,8 +107,10 @@ def chain(error: RankError | None) -> Iterator[RankError]:
 
 
 def error_text(error: RankError) -> str:
-    """`KeyError: 'label'`: type and the first line of the message."""
-    first = error.message.partition("\n")[0].strip()
+    """`KeyError: 'label'`: type and the first line of the message; a line that ends with a colon takes in the next one."""
+    first, *more = [line.strip() for line in error.message.splitlines() if line.strip()] or [""]
+    if first.endswith(":") and more:
+        first = f"{first} {more[0][:SHOWN_CHARACTERS]}"
     return f"{error.type}: {first}" if first else error.type
 
 
