@@ -137,6 +137,13 @@ SICK: tuple[Sick, ...] = (
         where=("rank 1 /home/me/job/train.py:66 train_step",),
         measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
     ),
+    Sick(  # the same of two ranks in one of their first batches: what is usual shows later
+        evidence=replace(ranks(made(3, 4, 7, 8, 9, 10), made(3, 4, 7, 7, 8, 9)), job=(SourceCode(places=HANDLED),)),
+        says="collective counts differ at the start of iteration 3: rank 1 issued 7 and rank 0 issued 8",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:66 train_step",),
+        measured={"iteration": 3, "collectives": {"0": 8, "1": 7}},
+    ),
     Sick(  # a sum for the loss and a backward are passed over together
         evidence=replace(ranks(made(0, 2, 4, 6), made(0, 2, 2, 4)), job=(PASSED_OVER,)),
         says="collective counts differ at the start of iteration 2: rank 1 issued 2 and rank 0 issued 4",

@@ -24,7 +24,7 @@ from ddpdoctor.evidence.recorder import DEFAULT_GROUP, FlightRecord
 from ddpdoctor.evidence.source import Condition, Jump, SourceCode
 from ddpdoctor.grouping import grouped
 
-COMPARED = 3  # iterations before one, at least, that tell how many collectives are usual
+COMPARED = 3  # other iterations, at least, that tell how many collectives are usual
 MOST_EXITS = 3  # that can be shown: of more, none is likely to be the one
 JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
 
@@ -203,12 +203,12 @@ def derive(
     )
 
 
-def _most_frequent_number(began: Mapping[int, Mapping[int, int]], until: int) -> int | None:
-    """How many collectives most iterations before this one made, over all ranks; None where there is no such number."""
+def _most_frequent_number(began: Mapping[int, Mapping[int, int]], but: int) -> int | None:
+    """How many collectives most iterations but this one made, over all ranks; None where there is no such number."""
     counts = Counter(
         later[rank] - after[rank]
         for number, after in began.items()
-        if number < until and (later := began.get(number + 1)) is not None
+        if number != but and (later := began.get(number + 1)) is not None
         for rank in after
         if rank in later
     )
