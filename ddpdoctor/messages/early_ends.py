@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from ddpdoctor.analysis.collectives.groups.desync import Desync
 from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, only_users, users_frame
+from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
-from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import ways_out
 from ddpdoctor.messages.collectives import names
 from ddpdoctor.model import Where, group_ranks, verb
@@ -45,26 +45,7 @@ def out_of_the_same_loop(
     loops = {(frame.file, loop): frame for frame, place in places for loop in place.loops}
     waiting = [(frame, loop) for (_, loop), frame in loops.items()]
     between = [*ways_out.between(waiting, finished, unique_ranks(lost), calls, code)]
-    yield from between or _only_way_out(waiting, finished, calls, code)
-
-
-def _only_way_out(
-    waiting: Sequence[tuple[Frame, Loop]],
-    ended: Sequence[int],
-    calls: PerRank[CollectiveCalls] | None,
-    code: SourceCode | None,
-) -> Iterator[Where]:
-    """What ended the loops early in which ranks called their last forward, and in which the others lost them."""
-    trained = {
-        (place.file, loop)
-        for entry in calls or ()
-        if entry.rank in ended and entry.value.forwards and code is not None
-        for frame in only_users(entry.value.forwards[-1].stack)
-        if (place := code.at(frame.file, frame.line)) is not None
-        for loop in place.loops
-    }
-    left = [(frame, loop) for frame, loop in waiting if (frame.file, loop) in trained]
-    yield from ways_out.if_only_one(left, ended)
+    yield from between or ways_out.only_one(waiting, finished, calls, code)
 
 
 def trained_alone(

@@ -27,10 +27,17 @@ def of_desync(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
 
 
 def of_ended(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Iterable[Where]:
-    """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait."""
+    """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait.
+
+    Where no statement leads out of these loops: the head that says how long they are.
+    """
     trained = [*of_training(calls, desync.ended, code)]
     waiting = [*_of_waiting(desync, code)]
-    return trained or waiting or between(loops_left(desync, code), desync.ended, desync.majority, calls, code)
+    left = loops_left(desync, code) if desync.ended else ()
+    within = [*between(left, desync.ended, desync.majority, calls, code)]
+    if trained or waiting or within or any(loop.jumps for _, loop in left):
+        return trained or waiting or within
+    return only_one(left, desync.ended, calls, code)
 
 
 def of_loops(
@@ -128,6 +135,25 @@ def between(
         if trained is not None and place is not None and loop in place.loops and not passes_over:
             between = tuple(jump for jump in loop.jumps if trained < jump.line < frame.line)
             yield from of_loops([(frame, replace(loop, jumps=between))], ended)
+
+
+def only_one(
+    waiting: Iterable[tuple[Frame, Loop]],
+    ended: Sequence[int],
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
+) -> Iterator[Where]:
+    """What alone can have ended the loops in which these ranks called their last forward, and in which the others wait."""
+    trained = {
+        (place.file, loop)
+        for entry in calls or ()
+        if entry.rank in ended and entry.value.forwards and code is not None
+        for frame in only_users(entry.value.forwards[-1].stack)
+        if (place := code.at(frame.file, frame.line)) is not None
+        for loop in place.loops
+    }
+    left = [(frame, loop) for frame, loop in waiting if (frame.file, loop) in trained]
+    yield from if_only_one(left, ended)
 
 
 def note_of(jump: Jump) -> str:

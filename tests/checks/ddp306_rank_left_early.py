@@ -215,6 +215,35 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:63 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
         measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {}},
     ),
+    Sick(  # it went on from a checkpoint that its peer has not, and made fewer passes
+        evidence=flights(
+            [STEP],
+            [STEP, NEXT],
+            facts={
+                0: (
+                    RankExit(exit_code=0),
+                    StepCount(steps=66),
+                    CollectiveCalls(forwards=(Forward(number=1, place=AT, stack=(AT,)),)),
+                ),
+                1: (StepCount(steps=66), CollectiveCalls()),
+            },
+            code=(
+                CodePlace(
+                    file=TRAIN,
+                    line=61,
+                    function="train_step",
+                    loops=(
+                        Loop(line=50, head="for epoch in range(self.epochs_run, max_epochs)"),
+                        Loop(line=55, head="for images, labels in loader"),
+                    ),
+                ),
+            ),
+        ),
+        says="rank 0 ended with exit code 0 after 66 steps while rank 1 waits in all_reduce #2, which has made 66 steps",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:50 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {"0": 66, "1": 66}},
+    ),
     Sick(  # without a DDP model: out of the loop in which its peer waits
         evidence=flights(
             [STEP],
