@@ -27,17 +27,12 @@ def of_desync(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
 
 
 def of_ended(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Iterable[Where]:
-    """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait.
-
-    Where no statement leads out of these loops: the head that says how long they are.
-    """
+    """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait."""
     trained = [*of_training(calls, desync.ended, code)]
     waiting = [*_of_waiting(desync, code)]
     left = loops_left(desync, code) if desync.ended else ()
     within = [*between(left, desync.ended, desync.majority, calls, code)]
-    if trained or waiting or within or any(loop.jumps for _, loop in left):
-        return trained or waiting or within
-    return only_one(left, desync.ended, calls, code)
+    return trained or waiting or within or only_one(left, desync.ended, calls, code)
 
 
 def of_loops(

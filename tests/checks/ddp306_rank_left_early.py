@@ -71,8 +71,9 @@ SICK = (
     # by a decision of its own, between the last forward and the call to which it did not come
     stopped("rank 1 /home/me/job/train.py:102 main", jumps=(STOPS,)),
     stopped(jumps=(replace(STOPS, line=97), replace(STOPS, line=106))),  # before that forward, and behind that call
-    stopped(jumps=(replace(STOPS, line=100, word="continue"), STOPS)),  # it may have passed over the call, and gone on
-    stopped(jumps=(STOPS,), passed=2),  # its peers are in another pass
+    # out of a loop in which its peers went on, or passed over calls: by the only statement that leads out
+    stopped("rank 1 /home/me/job/train.py:102 main", jumps=(replace(STOPS, line=100, word="continue"), STOPS)),
+    stopped("rank 1 /home/me/job/train.py:102 main", jumps=(STOPS,), passed=2),
     Sick(
         evidence=lost_in_save(),
         says="rank 1 ended with exit code 0 after 1 step, and ranks 0,2 lost it in the middle of a collective, after 1 step",
