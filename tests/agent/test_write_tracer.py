@@ -164,8 +164,8 @@ def test_lines_of_an_earlier_backward_of_the_window_are_kept(tmp_path: Path) -> 
     rank = Rank(str(tmp_path))
     rank.place((), {})
     unwrapped: Any = None
-    weights = [0]
-    watch = WriteWatch(TraceWriter(rank), Settings(), unwrapped, lambda: list(weights))
+    weights, gradients = [0], [0]
+    watch = WriteWatch(TraceWriter(rank), Settings(), unwrapped, lambda: list(weights), lambda: list(gradients))
     watch.audit()
     expected = []
     for value in (1, 2):
@@ -176,9 +176,11 @@ def test_lines_of_an_earlier_backward_of_the_window_are_kept(tmp_path: Path) -> 
         else:
             expected.append(here() + 1)
             weights[0] = value
+            gradients[0] = value
         watch.settle()
     assert not watch.is_partial
-    assert [line for _, line, _ in watch.take()["given weights"]] == expected
+    wrote = {what: [line for _, line, _ in lines] for what, lines in watch.take().items()}
+    assert wrote == {"given weights": expected, "gradients": [expected[1] + 1]}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="lines are not looked for")
@@ -187,7 +189,7 @@ def test_a_write_between_forward_and_backward_leaves_the_watch_partial(tmp_path:
     rank.place((), {})
     unwrapped: Any = None
     weights = [0]
-    watch = WriteWatch(TraceWriter(rank), Settings(), unwrapped, lambda: list(weights))
+    watch = WriteWatch(TraceWriter(rank), Settings(), unwrapped, lambda: list(weights), list)
     watch.audit()
     weights[0] = 1
     watch.after_backward()

@@ -31,11 +31,19 @@ class TrainedWeights:
 
     def now(self) -> object:
         """What changes with each write of the wrapped models' weights; those of large models are only counted, not read."""
-        own = self._of_wrapped_models()
-        if not _are_read(own):
-            return versions(own)
+        return self._state(self._of_wrapped_models(), "watched")
+
+    def gradients(self) -> object:
+        """The same of their gradients."""
+        found = (weight.grad for weight in self._of_wrapped_models())
+        own = [one for one in found if one is not None and one.layout is torch.strided]
+        return self._state(own, "watched gradients")
+
+    def _state(self, tensors: Sequence[Tensor], name: str) -> object:
+        if not _are_read(tensors):
+            return versions(tensors)
         with torch.no_grad():  # this may be called from anywhere
-            return self._digests.of(own, "watched")
+            return self._digests.of(tensors, name)
 
     @property
     def are_read(self) -> bool:

@@ -1,4 +1,4 @@
-"""Finds the lines that write weights, optimizer settings and models beside the wrapped ones, at a few audited steps of a job.
+"""Finds the lines that write weights, gradients, settings and models beside the wrapped ones, in some audited steps.
 
 These are the first audited step, the second, the fourth, and so on, between the backward and the step, and between the step and
 the next forward. Not on Python 3.10, where a trace function may lose what threads write to variables that they share.
@@ -19,15 +19,21 @@ MOST_SECONDS = 0.1  # that lines are looked at in one gap
 SETTINGS = "the settings of optimizers"
 WEIGHTS = "weights"  # between the step and the next forward
 GIVEN_WEIGHTS = "given weights"  # between the backward and the step
+GRADIENTS = "gradients"  # likewise
 
 
 class WriteWatch:
     """Looks on while `is_on`; whoever begins a forward or a step calls `settle` first."""
 
     def __init__(
-        self, trace: TraceWriter, settings: Settings, unwrapped: UnwrappedLog, weights: Callable[[], object]
+        self,
+        trace: TraceWriter,
+        settings: Settings,
+        unwrapped: UnwrappedLog,
+        weights: Callable[[], object],
+        gradients: Callable[[], object],
     ) -> None:
-        self._settings, self._unwrapped, self._weights = settings, unwrapped, weights
+        self._settings, self._unwrapped, self._weights, self._gradients = settings, unwrapped, weights, gradients
         self._wrote: dict[str, list[SourceLine]] = {}
         self._writes = Writes(trace.observing, most_seconds=MOST_SECONDS)
         self._before: Options = {}  # when the watch began
@@ -53,7 +59,8 @@ class WriteWatch:
             self.is_on = True
             self._before = self._settings.options()
             self.is_partial |= self._left != self._weights()
-            self._writes.watch({SETTINGS: self._settings.options, GIVEN_WEIGHTS: self._weights})
+            own = {GIVEN_WEIGHTS: self._weights, GRADIENTS: self._gradients}
+            self._writes.watch({SETTINGS: self._settings.options, **own})
 
     def after_step(self) -> None:
         """The optimizer has stepped."""
@@ -64,7 +71,7 @@ class WriteWatch:
             self._writes.watch({**own, **self._unwrapped.watched()})
 
     def take(self) -> dict[str, list[SourceLine]]:
-        """The lines that wrote weights since this was asked last: before the forward, and before the step."""
+        """The lines that wrote weights and gradients since this was asked last: before the forward, and before the step."""
         wrote, self._wrote = self._wrote, {}
         self.is_partial = False
         return wrote
@@ -79,7 +86,7 @@ class WriteWatch:
         for name, lines in self._writes.take().items():
             if name == SETTINGS:
                 self._settings.written(lines[-1], before)
-            elif name in {WEIGHTS, GIVEN_WEIGHTS}:
+            elif name in {WEIGHTS, GIVEN_WEIGHTS, GRADIENTS}:
                 earlier = [line for line in self._wrote.get(name, []) if line not in lines]
                 self._wrote[name] = earlier + lines  # after an earlier backward of the same window
             else:
