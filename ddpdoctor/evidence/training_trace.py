@@ -41,6 +41,20 @@ class TensorKind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastSettings:
+    """What an optimizer was to step with next after its latest step."""
+
+    steps: int
+    """The number of its steps."""
+    moment: str
+    """When it was looked at; looks of other moments cannot be compared."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The options of its parameter groups, as text."""
+    setting_lines: Mapping[str, Frame] = field(default_factory=dict)
+    """The lines that gave it these options, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSteps:
     """What one of several optimizers did on one rank."""
 
@@ -56,6 +70,8 @@ class OptimizerSteps:
     """The options of its parameter groups then, as text."""
     setting_lines: Mapping[str, Frame] = field(default_factory=dict)
     """The lines that gave it these options, by name."""
+    last: LastSettings | None = None
+    """Those after its latest step; None where it was gone when training may have been over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

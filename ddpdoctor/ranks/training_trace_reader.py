@@ -16,12 +16,15 @@ from ddpdoctor.agent.inside.schema import (
     unwrapped_records,
 )
 from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import (
     EpochSeen,
     EvaluationSeen,
+    LastSettings,
     Left,
     LeftState,
     OptimizerSteps,
@@ -118,8 +121,20 @@ def _optimizer(one: final_records.OptimizerSteps) -> OptimizerSteps:
         first=optional_frame(one.first),
         began=one.began,
         settings=one.settings,
-        setting_lines={name: frame_of(line) for line, names in one.setting_lines for name in names},
+        setting_lines=_lines_by_name(one.setting_lines),
+        last=LastSettings(
+            steps=one.last.steps,
+            moment=one.last.moment,
+            settings=one.last.settings,
+            setting_lines=_lines_by_name(one.last.setting_lines),
+        )
+        if one.last is not None
+        else None,
     )
+
+
+def _lines_by_name(lines: Iterable[tuple[SourceLine, list[str]]]) -> dict[str, Frame]:
+    return {name: frame_of(line) for line, names in lines for name in names}
 
 
 def _left(last: final_records.LastWeights) -> Left:

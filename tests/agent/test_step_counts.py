@@ -10,7 +10,8 @@ from torch import nn
 
 from ddpdoctor.agent.inside.schema.final_records import End
 from ddpdoctor.agent.inside.training.counted_windows import SAMPLED
-from ddpdoctor.agent.inside.training.step_counts import MOST_OPTIMIZERS
+from ddpdoctor.agent.inside.training.optimizer_settings import Settings
+from ddpdoctor.agent.inside.training.step_counts import MOST_OPTIMIZERS, StepsByOptimizer
 from tests.agent.followed_rank import FollowedRank
 
 
@@ -59,3 +60,21 @@ def test_one_step_in_sixteen_is_timed_however_many_forwards_it_has(tmp_path: Pat
         rank.step(optimizer, batch)
     assert timed == 4
     rank.trace.close()
+
+
+def test_the_settings_at_the_end_are_those_of_the_first_look_after_the_last_step() -> None:
+    """A rank may load other ones afterwards."""
+    optimizer, settings = torch.optim.SGD(nn.Linear(4, 2).parameters(), lr=0.1), Settings()
+    settings.grouped(optimizer)
+    counts = StepsByOptimizer(settings)
+    for made, (rate, moment) in enumerate(((0.1, "pass 1"), (0.2, "pass 2"))):
+        optimizer.param_groups[0]["lr"] = rate
+        counts.step(optimizer, made)
+        counts.look(moment)
+    optimizer.param_groups[0]["lr"] = 0.5
+    counts.look("leave")
+    (last,) = (one.last for one in counts.each)
+    assert last is not None
+    assert (last.steps, last.moment, last.settings["lr"]) == (2, "pass 2", "0.2")
+    counts.step(optimizer, 2)
+    assert counts.each[0].last is None, "not looked at since"

@@ -12,7 +12,8 @@ from ddpdoctor.analysis.replicas.gradient_sync import STEPPED
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence.audited_steps import StepSeen
-from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import LastSettings, OptimizerSteps, Track
 
 FLOAT_DIGITS = 17  # significant digits that tell all float64 values apart
 
@@ -64,21 +65,47 @@ def _rounded(value: str, digits: int) -> str:
 
 def first_settings_differ(tracks: Mapping[int, Track], shared: Sharding | None) -> Iterator[SettingsDiffer]:
     """Settings that differ at the first step of an optimizer, however seldom steps were looked at since."""
-    made = {rank: track.by_optimizer for rank, track in tracks.items()}
-    if len({tuple(one.name for one in own) for own in made.values()}) != 1:
+    for first in _by_optimizer(tracks):
+        began = {rank: one.began for rank, one in first.items()}
+        lines = {rank: one.first for rank, one in first.items()}
+        yield from settings_differ(_seen(first, began, lines), max(began.values()), shared)
+
+
+def last_settings_differ(tracks: Mapping[int, Track], shared: Sharding | None) -> Iterator[SettingsDiffer]:
+    """Settings that differ after the last step of an optimizer, where the ranks end with different weights.
+
+    Where the weights are equal, settings that differ had no effect: they may have changed since that step.
+    """
+    ends = {end for track in tracks.values() for end in track.left[-1:]}
+    if len({end.weights for end in ends}) == 1 or len(moments := {(end.step, end.moment) for end in ends}) != 1:
         return
-    for at in range(min(map(len, made.values()))):
-        first = {rank: own[at] for rank, own in made.items()}
-        common = set.intersection(*(set(one.settings) for one in first.values()))
-        names = {name for name in common if not name.startswith(STEPPED)}
-        seen = {
-            rank: StepSeen(
-                step=one.began, forwards=0, since=0, weights="", after="", line=one.first,
-                settings={name: one.settings[name] for name in names}, setting_lines=one.setting_lines,
-            )
-            for rank, one in first.items()
-        }  # fmt: skip
-        yield from settings_differ(seen, max(one.began for one in first.values()), shared)
+    ((step, _),) = moments
+    for each in _by_optimizer(tracks):
+        last = {rank: one.last for rank, one in each.items() if one.last is not None}
+        if len(last) == len(tracks) and len({(one.steps, one.moment) for one in last.values()}) == 1:
+            yield from settings_differ(_seen(last, dict.fromkeys(last, step), {}), step, shared)
+
+
+def _by_optimizer(tracks: Mapping[int, Track]) -> Iterator[dict[int, OptimizerSteps]]:
+    """The steps of each optimizer by rank; of none where the ranks have others."""
+    made = {rank: track.by_optimizer for rank, track in tracks.items()}
+    if len({tuple(one.name for one in own) for own in made.values()}) == 1:
+        yield from (dict(zip(made, each, strict=True)) for each in zip(*made.values(), strict=True))
+
+
+def _seen(
+    of_ranks: Mapping[int, OptimizerSteps | LastSettings], steps: Mapping[int, int], lines: Mapping[int, Frame | None]
+) -> dict[int, StepSeen]:
+    """The settings that all ranks have, as of an audited step; not the number of parameters, of which a rank may have a part."""
+    common = set.intersection(*(set(one.settings) for one in of_ranks.values()))
+    names = {name for name in common if not name.startswith(STEPPED)}
+    return {
+        rank: StepSeen(
+            step=steps[rank], forwards=0, since=0, weights="", after="", line=lines.get(rank),
+            settings={name: one.settings[name] for name in names}, setting_lines=one.setting_lines,
+        )
+        for rank, one in of_ranks.items()
+    }  # fmt: skip
 
 
 def _settings(one: StepSeen) -> dict[str, str]:

@@ -52,7 +52,12 @@ from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
-from ddpdoctor.analysis.replicas.settings_of_ranks import first_settings_differ, modes_differ, settings_differ
+from ddpdoctor.analysis.replicas.settings_of_ranks import (
+    first_settings_differ,
+    last_settings_differ,
+    modes_differ,
+    settings_differ,
+)
 from ddpdoctor.analysis.replicas.sharded_optimizers import differs_after, sharding
 from ddpdoctor.analysis.replicas.skipped_steps import left_out_by_scaler, skipped_in_all, skipped_steps
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
@@ -94,7 +99,8 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
             last = last_equal(seen, compared[place - 1] if place else None)
             break
     if not any(isinstance(one, SettingsDiffer) for one in found):
-        found += first_settings_differ(by_rank, sharding(compared[0], by_rank) if compared else None)
+        shared = sharding(compared[0], by_rank) if compared else None
+        found += [*first_settings_differ(by_rank, shared)] or [*last_settings_differ(by_rank, shared)]
     found += skipped_in_all(by_rank, found)
     found += gradient_scale(steps) if not averaged else ()
     found += data_divergences(by_rank, steps)

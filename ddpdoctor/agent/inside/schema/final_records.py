@@ -42,6 +42,19 @@ class LastState(NamedTuple):
     """How often operations wrote one of the tensors since the latest step; None where that is not known."""
 
 
+class LastSettings(NamedTuple):
+    """What one optimizer was to step with next when its training was over, or may have been."""
+
+    steps: int
+    """The number of its steps."""
+    moment: str
+    """When it was looked at, as in `LastWeights`."""
+    settings: dict[str, str]
+    """The options of its parameter groups, as text."""
+    setting_lines: list[tuple[SourceLine, list[str]]]
+    """The lines that gave it these options, each with their names."""
+
+
 class OptimizerSteps(NamedTuple):
     """What one optimizer did that steps models in training."""
 
@@ -57,6 +70,8 @@ class OptimizerSteps(NamedTuple):
     """The options of its parameter groups then, as text."""
     setting_lines: list[tuple[SourceLine, list[str]]]
     """The lines that gave it these options, each with their names."""
+    last: LastSettings | None = None
+    """Its options when it was looked at last after its latest step; None where it was gone by then."""
 
 
 class End(NamedTuple):

@@ -37,9 +37,11 @@ class EndOfTraining:
         """A state dict is about to be loaded: its best weights for a test on one rank, say."""
         with self._replica.budget:
             self._weights.look("load")
+            self._replica.steps_by_optimizer.look("load")
 
     def _look(self, moment: str) -> None:
         self._weights.look(moment)
+        self._replica.steps_by_optimizer.look(moment)
         self._replica.state.look(self._replica.optimizers(), self._replica.counts, moment)
 
     def made(self, optimizer: Optimizer) -> None:
@@ -64,4 +66,5 @@ class EndOfTraining:
         self.of_models()
         if not self._averaging.count:
             with self._replica.budget:
+                self._replica.steps_by_optimizer.look("end")
                 self._replica.state.write_last(self._replica.optimizers(), self._replica.counts)

@@ -59,9 +59,7 @@ class Observers:
         self.looks_closest: Callable[[], bool] = lambda: requested.recompute or self.close_up.is_asked_for()
         self.recomputation = Recomputation(trace, digests, models, self.looks_closest, collectives)
         self.unwrapped = UnwrappedLog(trace, digests, models, replica.counts, replica.optimizers)
-        self.write_watch = WriteWatch(
-            trace, replica.settings, self.unwrapped, self.weights.now, self.weights.gradients
-        )
+        self.write_watch = WriteWatch(trace, replica.settings, self.unwrapped, self.weights.now, self.weights.gradients)
         self.evaluation = EvaluationLog(trace, replica.budget, digests, collectives)
         self.evaluation_forwards = EvaluationForwards()
         self.double_wraps = DoubleWraps(trace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.optim import Optimizer
 
 from ..by_identity import ByIdentity
-from ..schema.final_records import OptimizerSteps
+from ..schema.final_records import LastSettings, OptimizerSteps
 from ..trace_writer import user_line
 from .optimizer_settings import Settings
 
@@ -79,6 +79,7 @@ class StepsByOptimizer:
         self._numbers: ByIdentity[int] = ByIdentity()
         self._first: list[OptimizerSteps] = []
         self._counts: list[int] = []
+        self._last: dict[int, LastSettings] = {}
 
     def counts(self, optimizer: Optimizer) -> bool:
         """Count a step of `optimizer`; returns False where it is its first one."""
@@ -97,13 +98,27 @@ class StepsByOptimizer:
         self._first.append(OptimizerSteps(name, 0, user_line(), made, *now))
         self._counts.append(1)
 
+    def look(self, moment: str) -> None:
+        """Training may be over: know what those optimizers would step with next that have stepped since the latest look."""
+        for optimizer in self._settings.optimizers:
+            number = self._numbers.get(optimizer)
+            known = self._last.get(number) if number is not None else None
+            if number is not None and (known is None or known.steps < self._counts[number]):
+                now = self._settings.now(optimizer)
+                self._last[number] = LastSettings(self._counts[number], moment, *now)
+
     def forget(self) -> None:
         """The first model was wrapped: steps before are another story."""
         self._numbers = ByIdentity()
+        self._last.clear()
         self._first.clear()
         self._counts.clear()
 
     @property
     def each(self) -> list[OptimizerSteps]:
         """Those of each optimizer."""
-        return [first._replace(steps=count) for first, count in zip(self._first, self._counts, strict=True)]
+        each = zip(self._first, self._counts, strict=True)
+        return [
+            first._replace(steps=count, last=last if (last := self._last.get(number)) and last.steps == count else None)
+            for number, (first, count) in enumerate(each)
+        ]
