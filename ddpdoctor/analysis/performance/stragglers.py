@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LEAST_ROUNDS = 20  # fewer are warm-up and chance
 MOST_FORWARDS = 16  # in a step: five updates of a critic, of two forwards each, and one of the generator are eleven
 BATCH_PHASE = "while it waits for its batch"
+LEAST_OF_ITS_DELAY = 0.25  # that a rank loses in one part of its rounds: below, the marks do not show where it is late
 FULL = 0.8  # of the processors that a job may use: what others may take of the rest delays it by a quarter at most
 
 
@@ -129,7 +130,8 @@ def _latest(
     who = int(np.bincount(last, minlength=len(ranks)).argmax())
     his = gaps[last == who]
     span = rounds.span_ns
-    phase, lost = _phase(ranks, who, rounds.arrived, rounds.released, paces)
+    late = float(np.median(his)) / 1e9
+    phase, lost = _phase(ranks, who, rounds.arrived, rounds.released, paces, LEAST_OF_ITS_DELAY * late)
     times = {rank: processors[rank] for rank in ranks if rank in processors}
     return Straggler(
         host=host,
@@ -137,7 +139,7 @@ def _latest(
         rounds=len(last),
         counted="collectives" if len(last) == len(rounds.released) else "steps",
         last_in=len(his),
-        seconds=float(np.median(his)) / 1e9,
+        seconds=late,
         share=min(float(np.median(his)) * len(his), float(his.sum())) / span
         if span > 0
         else 0.0,  # no outlier raises it
@@ -246,9 +248,12 @@ def _made(record: FlightRecord) -> dict[int, int]:
 
 
 def _phase(
-    ranks: Sequence[int], who: int, arrived: Times, released: Times, paces: dict[int, Pace]
+    ranks: Sequence[int], who: int, arrived: Times, released: Times, paces: dict[int, Pace], least: float
 ) -> tuple[str | None, float | None]:
-    """The part of its rounds in which rank number `who` takes longer than its peers by most, and by how many seconds."""
+    """The part of its rounds in which rank number `who` takes longer than its peers by most, and by how many seconds.
+
+    None where those are fewer than `least`.
+    """
     spent = {
         rank: phase_seconds(paces[rank], arrived[number], released)
         for number, rank in enumerate(ranks)
@@ -260,10 +265,8 @@ def _phase(
         for phase, seconds in own.items()
         if spent and all(phase in peer for peer in spent.values())
     }
-    if not lost:
-        return None, None
-    phase = max(lost, key=lost.__getitem__)
-    return phase, lost[phase]
+    phase = max(lost, key=lost.__getitem__, default=None)
+    return (None, None) if phase is None or lost[phase] < least else (phase, lost[phase])
 
 
 def phase_seconds(pace: Pace, arrived: Times, released: Times) -> dict[str, float]:
