@@ -102,7 +102,7 @@ def check(
     for together in _by_end(left):
         yield _by_desync(together, last, seen)
     if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
-        yield _by_their_places(stack_desync)
+        yield _by_their_places(stack_desync, code)
     reported = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not reported:
         yield from _by_exits(failures, last, seen)
@@ -135,13 +135,14 @@ def _by_abort(aborted: AbortedPastALoop) -> Finding:
     )
 
 
-def _by_their_places(found: StackDesync) -> Finding:
+def _by_their_places(found: StackDesync, code: SourceCode | None) -> Finding:
     """Ranks past a loop that the others are in, by the stacks of all."""
     by = [*ways_out.of_loops(found.loops_left, found.culprits)]
+    frames = [frame for frame, _ in found.loops_left]
     return RULE.finding(
         found.sentence(f"left {verb(found.culprits, 'its', 'their')} loop and "),
         ranks=found.culprits,
-        where=[*by, *found.where("")],
+        where=[*by, *rank_values.in_functions(frames, found.minority[0].rank, code), *found.where("")],
         details=[*early_ends.or_skipped(found.culprits, found.skips), HOW_IT_IS_KNOWN],
         remedy=OF_A_DECISION if by else None,
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Loop, RankValue, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
@@ -47,6 +47,9 @@ BEHIND_IT = (
     Frame(file=TRAIN, line=100, function="main"),
 )
 ABORTED_THERE = RankExit(exit_code=-6, tail=(WRONG_SIZE,), native_stack=BEHIND_IT)
+
+LENGTHS = RankValue(line=48, text="640 if rank else 624", targets=("n",), compares=True)
+SHARED_OUT = SourceCode(places=(SEEN.places[0], replace(SEEN.places[1], rank_values=(LENGTHS,)), *SEEN.places[2:]))
 
 SICK = (
     Sick(  # no batches are counted (FSDP2), and gloo ends the rank at once, with its recorder
@@ -285,6 +288,16 @@ SICK = (
         ranks=(0,),
         where=("rank 0 /home/me/job/train.py:12 stop_if_done", "rank 1 /home/me/job/train.py:95 train_step"),
         measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {"0": 1, "1": 1}},
+    ),
+    Sick(  # the same with lengths by rank above the loop
+        evidence=hang(rank(), rank(IN_BARRIER), facts=(SHARED_OUT,), seconds=None),
+        says="rank 1 left its loop and waits in barrier while rank 0 waits in backward",
+        ranks=(1,),
+        where=(
+            "rank 1 /job/train.py:48 train_step",
+            "rank 1 /job/train.py:95 train_step",
+            "rank 0 /job/train.py:61 train_step",
+        ),
     ),
     Sick(  # nobody prepared the job: its stacks are all there is
         evidence=hang(rank(), rank(IN_BARRIER), facts=(SEEN,), seconds=None),

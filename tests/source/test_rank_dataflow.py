@@ -78,6 +78,9 @@ def test_a_condition_with_such_a_name_tells_ranks_apart(test: str, *, told: bool
         ("lr = get_lr(step * (1 + dist.get_rank() // 2), 10)", ["step * (1 + dist.get_rank() // 2)"]),
         ("lr = base * (1 + int(os.environ['RANK']))", ["base * (1 + int(os.environ['RANK']))"]),
         ("lr = base * r", ["base * r"]),
+        ("data = Rows(640 if r else 624)", ["640 if r else 624"]),
+        ("n = 640 if not args.process_index else 624", ["640 if not args.process_index else 624"]),
+        ("n = 640 if late else 624", []),
         ("lr = base * dist.get_world_size()", []),
         ("lr = get_lr(step, self.rank * 2)", []),  # of a matrix, for all that this file says
         ("log(dist.get_rank())", []),

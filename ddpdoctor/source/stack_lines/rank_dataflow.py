@@ -111,10 +111,11 @@ def _contains_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
 
 
 def compares_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
-    """Whether the rank is compared with something in `expression`: `2 + (rank == 1)`; `names` hold it."""
+    """Whether something in `expression` depends on which rank it is: `2 + (rank == 1)`, `9 if rank else 8`; `names` hold it."""
     known = {*names}
     return any(
         _asks_for_the_first(node)
+        or (isinstance(node, ast.IfExp) and _holds_the_rank(_without_not(node.test), known))
         or (
             isinstance(node, ast.Compare)
             and any(_holds_the_rank(side, known) for side in (node.left, *node.comparators))
@@ -126,6 +127,10 @@ def compares_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
 def _holds_the_rank(value: ast.expr, known: set[str]) -> bool:
     """Whether it is the rank by what the file assigns, or by the name that frameworks give it: `args.process_index`."""
     return _is_rank(value, known) or (isinstance(value, ast.Attribute) and value.attr in _OF_FRAMEWORKS)
+
+
+def _without_not(test: ast.expr) -> ast.expr:
+    return test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
 
 
 def _asks_for_the_first(node: ast.AST) -> bool:
