@@ -107,7 +107,7 @@ def values_by_rank(statement: ast.stmt, names: Collection[str]) -> Iterator[tupl
 
 def _contains_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
     known = {*names}
-    return any(isinstance(part, ast.expr) and _holds_the_rank(part, known) for part in ast.walk(expression))
+    return any(isinstance(part, ast.expr) and _is_rank(part, known) for part in ast.walk(expression))
 
 
 def compares_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
@@ -115,18 +115,10 @@ def compares_the_rank(expression: ast.expr, names: Collection[str]) -> bool:
     known = {*names}
     return any(
         _asks_for_the_first(node)
-        or (isinstance(node, ast.IfExp) and _holds_the_rank(_without_not(node.test), known))
-        or (
-            isinstance(node, ast.Compare)
-            and any(_holds_the_rank(side, known) for side in (node.left, *node.comparators))
-        )
+        or (isinstance(node, ast.IfExp) and _is_rank(_without_not(node.test), known))
+        or (isinstance(node, ast.Compare) and any(_is_rank(side, known) for side in (node.left, *node.comparators)))
         for node in ast.walk(expression)
     )
-
-
-def _holds_the_rank(value: ast.expr, known: set[str]) -> bool:
-    """Whether it is the rank by what the file assigns, or by the name that frameworks give it: `args.process_index`."""
-    return _is_rank(value, known) or (isinstance(value, ast.Attribute) and value.attr in _OF_FRAMEWORKS)
 
 
 def _without_not(test: ast.expr) -> ast.expr:
@@ -179,6 +171,7 @@ def _spawned(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_rank(value: ast.expr, known: set[str]) -> bool:
+    """Whether it is the rank by what the file assigns, or by the name that frameworks give it: `args.process_index`."""
     match value:
         case ast.Call(func=ast.Name(id="int"), args=[inner]):
             return _is_rank(inner, known)
@@ -188,6 +181,8 @@ def _is_rank(value: ast.expr, known: set[str]) -> bool:
             return ast.unparse(function).rpartition(".")[2] in RANK_CALLS or ast.unparse(function) in known
         case ast.Subscript(value=mapping, slice=ast.Constant(value=str(name))):
             return ast.unparse(mapping).endswith("environ") and name in _VARIABLES
+        case ast.Attribute(attr=name) if name in _OF_FRAMEWORKS:
+            return True
         case ast.Name() | ast.Attribute():
             return ast.unparse(value) in known
         case ast.IfExp(body=body, orelse=orelse):
