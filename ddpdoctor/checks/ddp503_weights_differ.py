@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.evidence.replicas import Replicas, ValueDifference
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages import weight_writes
 from ddpdoctor.messages.replicas import at_step, differing, element_sentence, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Writer, group_ranks
 
@@ -32,8 +34,8 @@ REPLAYED = (
 )
 
 
-def check(replicas: Replicas) -> Iterator[Finding]:
-    """The first parameter that differs after the training began."""
+def check(replicas: Replicas, code: SourceCode | None) -> Iterator[Finding]:
+    """The first parameter that differs after the training began, with the statement that writes weights on these ranks alone."""
     if not replicas.stepped:
         raise SkipCheck("the model had not been trained yet when it was compared")
     differences = differing(replicas, "parameter")
@@ -41,6 +43,8 @@ def check(replicas: Replicas) -> Iterator[Finding]:
         yield _not_sent(replicas, differences)
     elif differences:
         found = value_finding(RULE, replicas, differences, "parameters", remedy=REPLAYED if replicas.replayed else None)
+        written = weight_writes.by_some(code, found.ranks, [side.ranks for side in differences[0].sides])
+        found = replace(found, where=(*written, *found.where))
         yield _in_doubt(found) if replicas.may_be_put_in_place else found
 
 

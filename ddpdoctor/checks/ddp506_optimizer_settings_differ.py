@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ddpdoctor.analysis.collectives.places.framework_requests import line_of, rank_requests
+from ddpdoctor.analysis.collectives.places.framework_requests import left_to_a_side, line_of
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.steps import SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
@@ -111,13 +111,9 @@ def _written(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
     key = re.compile(rf"\[(['\"]){re.escape(found.names[0].partition('[')[0])}\1\]")
     writes = [asked for asked in (code.requests if code is not None else ()) if asked.wants == "setting"]
     by_request = {write: found.ranks for write in writes if key.search(write.text)}
-    everyone = {rank for side in found.sides for rank in side.ranks}
-    told_apart = ({*found.ranks}, everyone - {*found.ranks})
-    by_some = {
-        asked.request: made or found.ranks
-        for asked in rank_requests(code, "setting")
-        if asked.request in by_request and (not (made := asked.made_by(sorted(everyone))) or {*made} in told_apart)
-    }
+    others = [rank for side in found.sides for rank in side.ranks if rank not in found.ranks]
+    left = left_to_a_side(code, "setting", found.ranks, (found.ranks, others))
+    by_some = {write: ranks for write, ranks in left.items() if write in by_request}
     candidates = by_some or by_request
     for write, ranks in candidates.items() if len(candidates) == 1 else ():
         yield from (Where.at(line_of(write), rank=rank, note=f"`{write.text}`") for rank in ranks)

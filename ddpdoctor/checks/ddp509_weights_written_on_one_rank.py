@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages import weight_writes
 from ddpdoctor.messages.divergence import LOAD, WRITE, finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity, Writer, group_ranks
 
@@ -31,15 +34,18 @@ NOTES = {
 SHOWN = {WrittenAt.THE_WRITE: WRITE, WrittenAt.A_LOAD: LOAD}
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
-    """The first step before which weights changed on some ranks."""
+def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding]:
+    """The first step before which weights changed on some ranks, with the statement that the source shows where none was seen."""
     for found in divergences.of(WeightsWritten):
         written = some_of(found.tensors, found.total, "parameters")
         at, place = ("in", "between the forward and the optimizer step") if found.after_forward else BETWEEN_STEPS
         message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} {place}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
-        yield finding(
+        others = [rank for rank in range(divergences.world_size) if rank not in found.ranks]
+        written = weight_writes.by_some(code, found.ranks, (found.ranks, others)) if found.shown not in SHOWN else ()
+        shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown],
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
+        yield replace(shown, where=(*written, *shown.where))

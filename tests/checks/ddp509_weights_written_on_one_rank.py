@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
+from ddpdoctor.evidence.source import Condition, Request, SourceCode
 from tests.checks import Sick
 from tests.checks.divergent import found
 
@@ -28,4 +31,13 @@ SICK = (
         measured={"step": 5, "tensors": ["a"], "cause": "", "shown": "write"},
     ),
 )
+CLAMPS = Request(
+    file="/job/train.py", line=20, function="train", text="p.data.clamp_(-1, 1)", wants="weights",
+    conditions=(Condition(line=19, test="rank == 0", branch=0),),
+)  # fmt: skip
+SEEN_BY_NOBODY, *_, SEEN = (
+    replace(one, evidence=replace(one.evidence, job=(*one.evidence.job, SourceCode(requests=(CLAMPS,)))))
+    for one in SICK
+)
+SICK = (*SICK, replace(SEEN_BY_NOBODY, where=("rank 0 /job/train.py:20 train",)), SEEN)
 HEALTHY = (found(),)

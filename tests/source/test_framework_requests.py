@@ -140,3 +140,26 @@ def test_which_statements_write_a_setting_of_an_optimizer(tmp_path: Path) -> Non
     assert found is not None
     settings = [one for one in found.requests if one.wants == "setting"]
     assert [(one.line, len(one.conditions)) for one in settings] == [(3, 0), (4, 1), (6, 0)]
+
+
+def test_which_statements_write_weights(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    written = (
+        "self.head.weight.data.mul_(0.9)",
+        "model.layers[0].bias.copy_(b)",
+        "[p.data.add_(0.5) for p in m.parameters()]",
+        "nn.init.zeros_(head.weight)",
+        "head.weight.data = old",
+    )
+    others = (
+        "p.requires_grad_(False)",
+        "torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)",
+        "batch.data",
+        "x.add_(1)",
+    )
+    path.write_text(
+        "def train(rank, m):\n    if rank == 0:\n" + "".join(f"        {line}\n" for line in (*written, *others))
+    )
+    found = source_of([Frame(file=str(path), line=3, function="train")])
+    assert found is not None
+    assert [one.text for one in found.requests if one.wants == "weights"] == [*written]

@@ -13,6 +13,10 @@ _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_e
 _SETTINGS = frozenset({"lr", "weight_decay", "momentum", "betas", "eps"})
 """The options of parameter groups that programs write by hand."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
+_IN_PLACE = re.compile(
+    r"\b(?:data|weight|bias|param\w*|p)(?:\[[^\]]*\])?\.(?!requires_grad_)\w+[a-z0-9]_\(|\binit\.\w+[a-z]_\("
+)
+"""A call that writes weights: `layer.weight.data.mul_(0.9)`, `nn.init.zeros_(head.weight)`."""
 
 
 def wanted_by(statement: ast.stmt) -> str | None:
@@ -33,6 +37,8 @@ def wanted_by(statement: ast.stmt) -> str | None:
             return "backward"
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target) if _is_a_setting(target):
             return "setting"
+        case ast.Expr() | ast.Assign() | ast.AugAssign() if _writes_weights(statement):
+            return "weights"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
             return "accumulate"
         case ast.Assign() | ast.Return() | ast.Expr() if _ACCUMULATES.search(ast.unparse(statement)):
@@ -59,6 +65,16 @@ def _is_a_setting(target: ast.expr) -> bool:
             return name in _SETTINGS
         case _:
             return False
+
+
+def _writes_weights(statement: ast.Expr | ast.Assign | ast.AugAssign) -> bool:
+    """Whether it is an operation in place on a weight, or gives one other data."""
+    match statement:
+        case ast.Expr(value=value):
+            return bool(_IN_PLACE.search(ast.unparse(value)))
+        case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+            return isinstance(target, ast.Attribute) and target.attr == "data"
+    return False
 
 
 def _is_false(value: ast.expr) -> bool:

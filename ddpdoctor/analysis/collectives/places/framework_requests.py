@@ -48,6 +48,18 @@ def rank_requests(code: SourceCode | None, wants: str) -> Iterator[RankRequest]:
             yield RankRequest(request, condition)
 
 
+def left_to_a_side(
+    code: SourceCode | None, wants: str, ranks: Sequence[int], sides: Sequence[Sequence[int]]
+) -> dict[Request, Sequence[int]]:
+    """The requests of this kind that a test of the rank leaves to one of `sides`, with its ranks; `ranks` where it names none."""
+    everyone = sorted(rank for side in sides for rank in side)
+    return {
+        asked.request: made or ranks
+        for asked in rank_requests(code, wants)
+        if not (made := asked.made_by(everyone)) or {*made} in map(set, sides)
+    }
+
+
 def exits_of(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> RankRequest | None:
     """The statement under a test of the rank by which these `ranks`, and not the `others`, end the program with exit code 0.
 
