@@ -43,9 +43,10 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
         others = [rank for rank in range(divergences.world_size) if rank not in found.ranks]
-        written = weight_writes.by_some(code, found.ranks, (found.ranks, others)) if found.shown not in SHOWN else ()
+        unseen = code if found.shown not in SHOWN else None
+        by_some = weight_writes.by_some(unseen, found.ranks, (found.ranks, others))
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown],
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
-        yield replace(shown, where=(*written, *shown.where))
+        yield replace(shown, where=(*by_some, *shown.where))
