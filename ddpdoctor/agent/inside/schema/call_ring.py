@@ -4,8 +4,6 @@ Every record takes `RECORD_BYTES` and begins with its number, from 0, and its ki
 numbers of texts (function, process group, line, ...) refer to `PID.texts`, see `schema.call_texts`; 0 means none.
 """
 
-from __future__ import annotations
-
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 

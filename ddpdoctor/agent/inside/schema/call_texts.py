@@ -4,8 +4,6 @@
 have the number 0.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 from .error import Error

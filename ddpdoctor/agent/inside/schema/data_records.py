@@ -1,7 +1,5 @@
 """The records of the training trace about data: passes over loaders, samplers, and evaluations."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .source_line import SourceLine

@@ -1,7 +1,5 @@
 """The records of the training trace about the end of a training."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .source_line import SourceLine

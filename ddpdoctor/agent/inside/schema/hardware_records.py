@@ -1,7 +1,5 @@
 """The records of the training trace that tell an error of the hardware from one of the code."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """What the agent's thread answers where it is asked for parameters without a gradient: one `MissingGradients`, as JSON."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """The records of the training trace about models and their weights: as they are wrapped, and at one moment."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .source_line import SourceLine

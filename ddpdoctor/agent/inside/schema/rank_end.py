@@ -4,8 +4,6 @@
 an `ExitCode` a line; `PID.left` a `Left`; `PID.gave-up` a `GaveUp` a line. All are JSON.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .error import Error

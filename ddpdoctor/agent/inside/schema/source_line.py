@@ -1,7 +1,5 @@
 """A line of source code in a file that a rank writes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """The records of the training trace about one step: what its gradients come from, the optimizer, and its result."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .model_records import NamedDigests

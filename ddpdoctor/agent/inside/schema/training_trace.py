@@ -9,8 +9,6 @@ The trace of a long run is cut into segments: `PID.sync.jsonl`, `PID.1.sync.json
 earlier one.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 from .data_records import Epoch, Evaluation

@@ -1,7 +1,5 @@
 """The records of the training trace about models beside the wrapped ones, such as an EMA or a teacher."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .source_line import SourceLine

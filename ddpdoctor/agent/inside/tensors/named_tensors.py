@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +17,7 @@ Role = Literal["parameter", "buffer", "optimizer state"]
 DIFFERENT_BY_DESIGN = {"prev_loss"}  # keys of an optimizer's state: LBFGS keeps the loss of its rank's own batch
 
 
-@dataclass(frozen=True)
-class SharedTensor:
+class SharedTensor(NamedTuple):
     """One tensor that replicas share."""
 
     role: Role

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +23,7 @@ RESULTS_COME_FIRST = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Pending:
+class _Pending(NamedTuple):
     """A handle, and what is written down of it should nobody wait for it in time."""
 
     handle: weakref.KeyedRef[int, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakSet
 
 from torch.optim import Optimizer
@@ -13,8 +13,7 @@ from .replica import Replica
 from .write_tracer import Writes
 
 
-@dataclass(frozen=True)
-class CloseUp:
+class CloseUp(NamedTuple):
     """What a replay asks for."""
 
     steps: range = range(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..data.dataloader_hooks import Batches
 from .async_work import Unwaited
@@ -26,11 +26,10 @@ from .weight_averaging import WeightAveraging
 from .write_watch import WriteWatch
 
 
-@dataclass(frozen=True)
-class Requested:
+class Requested(NamedTuple):
     """What is asked for besides the digests of audited steps."""
 
-    close_up: CloseUp = field(default_factory=CloseUp)
+    close_up: CloseUp = CloseUp()
     """What a replay looks for."""
     probe_every: int = 0
     """After how many steps a probe batch runs; 0: never."""

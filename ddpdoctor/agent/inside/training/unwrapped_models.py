@@ -11,7 +11,6 @@ import functools
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,15 +36,13 @@ _CONTAINERS = frozenset({list, tuple, dict, OrderedDict})
 MOST_TENSORS = 20_000  # of a list or dict: a longer one holds data
 
 
-@dataclass
 class _Beside:
     """One model beside the wrapped ones; `tensors` gives what is to be equal, None where the object is gone."""
 
-    kind: str
-    tensors: Callable[[], list[Tensor] | None]
-    identity: int
-    used: set[str] = field(default_factory=set)  # how, since the last audited step
-    is_written: bool = False  # whether a line that writes it is known
+    def __init__(self, kind: str, tensors: Callable[[], list[Tensor] | None], identity: int) -> None:
+        self.kind, self.tensors, self.identity = kind, tensors, identity
+        self.used: set[str] = set()  # how, since the last audited step
+        self.is_written = False  # whether a line that writes it is known
 
 
 class UnwrappedLog:
