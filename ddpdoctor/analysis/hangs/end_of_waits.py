@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviations
@@ -23,6 +23,7 @@ from ddpdoctor.analysis.hangs.older_dumps import (
 )
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding, outstanding_of
+from ddpdoctor.analysis.hangs.overtaken_dumps import overtaken_dumps
 from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall, stopped_ranks
@@ -42,14 +43,27 @@ def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
     seconds = outstanding.seconds
     if seconds is not None and seconds < MOVING_SECONDS:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
+    completed = _completed(programs)
     behind = {*behind_peers(timeline)} if seconds is None else set()
-    if behind and are_apart(timeline, behind):
+    overtaken = overtaken_dumps(timeline, completed)
+    if (behind and are_apart(timeline, behind)) or 2 * len(overtaken) > len(timeline.call_index.records):
         return _moved("the dumps of its ranks are of different moments")
     if most_ranks_move(timeline, outstanding):
         raise SkipCheck(
             f"most ranks completed calls less than {MOVING_SECONDS:.0f} s before their dumps: the job moves"
         )
-    return _Graph(programs, outstanding, behind).verdict()
+    return _Graph(programs, outstanding, completed, behind | overtaken).verdict()
+
+
+def _completed(programs: ProgramComparison) -> dict[int, dict[int, int]]:
+    """By `id` of each group that has outstanding calls, the last collective that each rank has completed."""
+    timeline = programs.timeline
+    dropped = without_completed_alone(timeline.call_index.records)
+    return {
+        id(group): completed_by(timeline, group, transfers=programs.with_transfers(group), dropped=dropped)
+        for group in timeline.groups
+        if group.open
+    }
 
 
 def _moved(motion: str) -> WaitForGraph:
@@ -75,18 +89,17 @@ class _Graph:
     """
 
     def __init__(
-        self, programs: ProgramComparison, outstanding: Outstanding, behind: Collection[int] = frozenset()
+        self,
+        programs: ProgramComparison,
+        outstanding: Outstanding,
+        completed: Mapping[int, Mapping[int, int]],
+        behind: Collection[int],
     ) -> None:
         self._timeline = timeline = programs.timeline
         self._outstanding = outstanding
         self._programs = programs
         self._deviating = DeviatingRanks(programs, FirstDeviations(programs), outstanding)
-        dropped = without_completed_alone(timeline.call_index.records)
-        self._completed = {
-            id(group): completed_by(timeline, group, transfers=self._programs.with_transfers(group), dropped=dropped)
-            for group in timeline.groups
-            if group.open
-        }
+        self._completed = completed
         self._recorded_nothing = {*recorded_nothing(timeline)}
         self._older = behind
         older = older_dumps(timeline, outstanding, self._completed)

@@ -37,11 +37,12 @@ def with_times(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     return PerRank(tuple(entries), launched=records.launched)
 
 
-def _last(record: FlightRecord) -> float:
+def last_event(record: FlightRecord) -> float:
+    """When the last call was made that the record holds, or seen to end, in seconds since the epoch."""
     return max(record.created_ns[-1:] + record.completed_ns) / 1e9
 
 
 def _at(record: FlightRecord, noted: float | None, moment: float) -> FlightRecord:
     if record.taken_at is None:
         return record
-    return replace(record, taken_at=noted if noted is not None else max(moment, _last(record)))
+    return replace(record, taken_at=noted if noted is not None else max(moment, last_event(record)))
