@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.collectives.recorders.matching import ALIKE_ON_EVERY_RANK, dtypes, operation, shape
+from ddpdoctor.analysis.collectives.recorders.matching import common_shape, dtypes, operation
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Timeline
 
 LOOKED_AHEAD = 9  # calls that a rank may have left out, or made besides, or exchanged, and still be recognised
@@ -45,16 +45,13 @@ def skipped(theirs: Sequence[object], mine: Sequence[object]) -> bool:
 
 
 def operations_from(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:
-    """The calls of this rank from number `seq` on with their dtypes, and the shapes of those that have the same on every rank."""
+    """The calls of this rank from number `seq` on with their dtypes, and what of the shapes is the same on every rank."""
     sequence = group.group_sequences.sequence(rank)
     if sequence is None:
         return []
     numbers = sequence.calls[seq - sequence.first :][:COMPARED_AHEAD]
     calls = [timeline.call_index.calls[number] for number in numbers]
-    return [
-        (operation(one), dtypes(one), shape(one) if all(call.op in ALIKE_ON_EVERY_RANK for call in one) else ())
-        for one in calls
-    ]
+    return [(operation(one), dtypes(one), common_shape(one)) for one in calls]
 
 
 def operations_until(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:

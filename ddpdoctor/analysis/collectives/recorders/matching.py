@@ -25,6 +25,7 @@ ALIKE_ON_EVERY_RANK = {
     "all_gather_into_tensor_coalesced",
     "reduce_scatter_tensor_coalesced",
 }
+EXCHANGES = {"all_to_all", "all_to_all_v"}
 WITH_A_LIST_OF_OUTPUTS = {"all_gather", "all_gather_v"}
 WITH_A_LIST_OF_INPUTS = {"reduce_scatter", "reduce_scatter_v"}
 NEEDS_ALL = {"barrier", "all_reduce", "allreduce_coalesced", "_all_gather_base", "_reduce_scatter_base", "all_to_all"}
@@ -69,6 +70,13 @@ def shape(calls: Sequence[Call]) -> tuple[tuple[tuple[int, ...], ...], ...]:
     return tuple(call.input_sizes or call.output_sizes for call in calls)
 
 
+def common_shape(calls: Sequence[Call]) -> object:
+    """What of the shapes that a rank gave is the same on every rank."""
+    if all(call.op in ALIKE_ON_EVERY_RANK for call in calls):
+        return shape(calls)
+    return tuple(_rows(call) for call in calls if call.op in EXCHANGES)
+
+
 def dtypes(calls: Sequence[Call]) -> tuple[str, ...]:
     """The dtypes that a rank gave, each once; empty for a call without tensors."""
     return tuple(sorted({name for call in calls for name in (*call.input_dtypes, *call.output_dtypes)}))
@@ -98,7 +106,7 @@ def _fit_one(calls: Mapping[int, Call], positions: Mapping[int, int]) -> bool:
             {rank: call.output_sizes for rank, call in calls.items()},
             positions,
         )
-    if name in {"all_to_all", "all_to_all_v"}:
+    if name in EXCHANGES:
         return _exchanges_match(calls, positions)
     return True  # gather, scatter and what is not known: one rank's sizes say nothing about another's
 
@@ -126,8 +134,15 @@ def _parts_match(
 
 
 def _exchanges_match(calls: Mapping[int, Call], positions: Mapping[int, int]) -> bool:
-    """Whether what each rank sends to each other is as large as what that one expects; True where lists are not kept."""
+    """Whether what each rank sends to each other is as large as what that one expects.
+
+    Of one tensor, of which each rank is sent some rows, this shows in the size of a row alone.
+    """
     size = len(positions)
+    if all(len(call.input_sizes) == len(call.output_sizes) == 1 for call in calls.values()):
+        return _rows_match([call.input_sizes[0] for call in calls.values()]) and _rows_match(
+            [call.output_sizes[0] for call in calls.values()]
+        )
     whole = {positions[rank]: call for rank, call in calls.items() if rank in positions}
     if any(len(call.input_sizes) != size or len(call.output_sizes) != size or size == 1 for call in whole.values()):
         return True
@@ -136,3 +151,13 @@ def _exchanges_match(calls: Mapping[int, Call], positions: Mapping[int, int]) ->
         for source, sender in whole.items()
         for target, receiver in whole.items()
     )
+
+
+def _rows_match(tensors: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the rows of these tensors are of one size, apart from tensors without any."""
+    return len({prod(sizes[1:]) for sizes in tensors if prod(sizes)}) < 2
+
+
+def _rows(call: Call) -> tuple[tuple[int, ...], ...]:
+    """The shapes of a row of each tensor."""
+    return tuple(sizes[1:] for sizes in (*call.input_sizes, *call.output_sizes))
