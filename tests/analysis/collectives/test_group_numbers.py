@@ -66,3 +66,23 @@ def test_a_group_that_no_entry_names_is_told_by_the_size_and_distance_of_its_mem
     groups = with_statuses(PerRank(entries, launched=(0, 4))).entries[1].value.groups
     assert [group.number for group in groups] == told
     assert [group.last_enqueued for group in groups if group.number] == [10 + number for number in told if number]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows", "told"),
+    [
+        ({"9": None, "12": 4, "100": None}, (0, 7), [0, 4, 7]),  # as many rows as groups: their numbers may have gaps
+        ({"9": None, "12": None, "100": None}, (0, 4, 7), [0, 4, 7]),
+        ({"9": None, "12": 1, "100": None}, (2,), [None, 1, 2]),  # the first was not used
+        ({"9": None, "12": 2, "100": None}, (1,), [None, 2, None]),
+        ({"9": None, "12": None, "100": None}, (1,), [None, None, None]),
+        ({"9": None, "beef": 4, "cafe": None}, (0, 7), [None, 4, None]),
+    ],
+)
+def test_names_that_are_numbers_tell_the_rows_of_their_groups_in_one_dump(
+    numbers: dict[str, int | None], rows: tuple[int, ...], told: list[int | None]
+) -> None:
+    """Both are given in the order of creation."""
+    mine = of_groups(numbers, *(GroupStatus(number=row, last_enqueued=7, last_completed=7) for row in rows))
+    found = with_statuses(PerRank((Entry(0, "host-a", mine),), launched=(0,)))
+    assert [group.number for group in found.entries[0].value.groups] == told

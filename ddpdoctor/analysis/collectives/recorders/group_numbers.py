@@ -44,16 +44,19 @@ class Shape(NamedTuple):
 
 
 def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
-    """The records, with the number and status of every group of which ranks with as many groups tell the number.
+    """The records, with the number and status of every group of which a dump tells the number, or ranks with as many groups.
 
     The table of statuses has the numbers of groups, but not their names. Only an entry links a name to a number, and a dump with
     `onlyActive` has no entries of a group that has completed all its calls. Ranks of one program create their groups in the same
-    order. So where all ranks with the same numbers, and descriptions, agree on the number of a name, or of a description that
-    each of them has given to one group alone, every one of them gets it. What is left is inferred from size and distance: a rank
-    has as many groups of each as others with the same numbers.
+    order: names that are numbers tell it in one dump alone. Of other names, where all ranks with the same numbers, and
+    descriptions, agree on the number of a name, or of a description that each of them has given to one group alone, every one
+    of them gets it. What is left is inferred from size and distance: a rank has as many groups of each as others with the same
+    numbers.
     """
     if not any(entry.value.statuses for entry in records):
         return records
+    ordered = (Entry(entry.rank, entry.host, _completed(entry.value, _by_creation(entry.value))) for entry in records)
+    records = PerRank(tuple(ordered), launched=records.launched)
     numbers: dict[Table, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
     for entry in records:
         for group in entry.value.groups:
@@ -77,6 +80,19 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
         for entry in named
     )
     return PerRank(tuple(entries), launched=records.launched)
+
+
+def _by_creation(record: FlightRecord) -> dict[str, int]:
+    """The numbers of groups by name, where names are numbers: both are given in the order of creation.
+
+    A table has a row for each group that was used. Where the dump lists others, too, it lists all, which are numbered from 0 on.
+    """
+    names = sorted((group.name for group in record.groups), key=_order)
+    known = {group.name: group.number for group in record.groups if group.number is not None}
+    rows = sorted({*known.values(), *(row.number for row in record.statuses)})
+    numbers = rows if len(rows) == len(names) else [*range(len(names))] if any(known.values()) else []
+    found = dict(zip(names, numbers, strict=False))
+    return found if all(map(str.isdecimal, names)) and found.items() >= known.items() else {}
 
 
 def _table(record: FlightRecord) -> Table:
