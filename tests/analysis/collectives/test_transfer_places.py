@@ -62,6 +62,19 @@ def test_ranks_that_pass_data_round_have_one_part(turns: int, *, circular: bool)
     assert found == ([None] * WORLD if circular else [0, 1, 2, 0, 1, 2])
 
 
+def test_a_circle_does_not_hide_the_places_in_pipelines_of_which_dumps_hold_no_transfer() -> None:
+    """Two circles, and three pipelines between them, whose sends have left the dumps of active calls."""
+    each = []
+    for rank in range(WORLD):
+        members = tuple(range(STAGES)) if rank < STAGES else tuple(range(STAGES, WORLD))
+        me, name = rank % STAGES, f"cp{rank // STAGES}"
+        send = Did("send", peers=(me, (me + 1) % STAGES), group=name, members=members)
+        norm = Did("all_reduce", group=f"pp{me}", members=(me, me + STAGES))
+        each.append(record([*[send] * ENOUGH_CALLS, norm], world=WORLD))
+    evidence = flights(*each)
+    assert [_in(evidence, f"pp{me}", range(me, WORLD, STAGES)) for me in range(STAGES)] == [[0, 1]] * STAGES
+
+
 def turns_of(rank: int, turns: int) -> list[Did]:
     """What a rank does in a circle of all ranks."""
     return [transfer("send", rank, (rank + 1) % WORLD), transfer("recv", (rank - 1) % WORLD, rank)] * turns

@@ -15,6 +15,7 @@ from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
 ENOUGH_CALLS = 24  # of two ranks in step: fewer may agree by chance
 MOST_CIRCLES = 5  # compared of those with the same part in the job, or pairs of a circle
 FEWEST_OF_A_CIRCLE = 4  # ranks: of two, either may be at fault
+TRANSFERS = frozenset({"send", "recv"})
 Step = tuple[str, int, tuple[str, ...]]
 """The label of a group, the number of a call there, and what was called; of a batch its halves in any order."""
 
@@ -88,11 +89,14 @@ class TransferPlaces:
             if group is not None and len(circles) < MOST_CIRCLES:
                 circles[self.among(rank, group)] = None
         pairs = [circle[:2] for circle in circles] if len(circles) > 1 else [*_neighbours(next(iter(circles), ()))]
-        alike = [self._in_step(*two) for two in pairs if len(two) == 2 and {*two} <= self.records.keys()]
+        alike = [self._in_step(label, *two) for two in pairs if len(two) == 2 and {*two} <= self.records.keys()]
         return len(alike) > 1 and sum(alike) >= max(len(alike) - 1, 2)
 
-    def _in_step(self, one: int, other: int) -> bool:
-        """Whether two ranks made the same calls from the first that both records hold, but for the last quarter at most."""
+    def _in_step(self, label: str, one: int, other: int) -> bool:
+        """Whether two ranks made the same calls from the first that both records hold, but for the last quarter at most.
+
+        With sends or receives of groups with this label: what they do in others tells nothing of these.
+        """
         mine, theirs = ([*self._steps(rank)] for rank in (one, other))
         starts = ((0, theirs.index(mine[0])) if mine and mine[0] in theirs else None) or (
             (mine.index(theirs[0]), 0) if theirs and theirs[0] in mine else None
@@ -100,8 +104,9 @@ class TransferPlaces:
         if starts is None:
             return False
         pairs = [*zip(mine[starts[0] :], theirs[starts[1] :], strict=False)]
-        same = sum(1 for _ in takewhile(lambda pair: eq(*pair), pairs))
-        return same >= ENOUGH_CALLS and 4 * same >= 3 * len(pairs)
+        same = [step for step, _ in takewhile(lambda pair: eq(*pair), pairs)]
+        shown = any(where == label and not TRANSFERS.isdisjoint(ops) for where, _, ops in same)
+        return shown and len(same) >= ENOUGH_CALLS and 4 * len(same) >= 3 * len(pairs)
 
     def _steps(self, rank: int) -> Iterator[Step]:
         record, labels = self.records[rank], self.labels_of(rank)
