@@ -31,6 +31,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"the wrapper of line {inner.place.line} is wrapped in nn.DataParallel: every rank uses every GPU",
             )
             continue
+        if (around := _wrapper_around(function, call)) is not None:
+            line = around.place.line
+            what = f"line {line} wraps in DDP what is wrapped in nn.DataParallel here: every rank uses every GPU"
+            yield _finding(call, around, what)
+            continue
         owner, way = _with_test(graph, function, call)
         if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
@@ -83,6 +88,19 @@ def _wrapper_inside(graph: CallGraph, call: Call) -> Call | None:
     module = call.argument("module", 0)
     wraps = wraps_of(graph, module) if module is not None and module.may(Kind.WRAPPED) else []
     return wraps[0][1] if wraps else None
+
+
+def _wrapper_around(function: Function, call: Call) -> Call | None:
+    """The call that wraps what DataParallel made in DDP wherever there are several ranks; None where there is none."""
+    here = (call.place.file, call.place.line)
+    for other in function.calls if not call.guards else ():
+        module = other.argument("module", 0) if other.does == "wrap-ddp" else None
+        chain = [link for origin in module.origins for link in origin.why] if module is not None else []
+        taken = any((link.file, link.line) == here for link in chain)
+        inside = module is not None and module.text.endswith(".module")
+        if taken and not inside and all(guard.of_job for guard in other.guards):
+            return other
+    return None
 
 
 def _wrapped_again(function: Function, call: Call) -> bool:

@@ -23,19 +23,17 @@ RULE = Rule(
 
 def check(graph: CallGraph, launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each start of several ranks of a program that spawns whatever the environment says."""
-    for script in launch.scripts:
-        for start in script.torchruns:
-            ranks = start.ranks_per_node
-            if ranks == 1 or start.launcher == "accelerate launch":
-                continue
-            for program in _programs(start.command.words):
-                for call in _spawns(graph, program):
-                    count = f"{ranks} processes" if ranks else "several processes"
-                    yield RULE.finding(
-                        f"torchrun starts {count} of {program}, and each of them spawns ranks of its own: the ranks of all "
-                        "of them claim the same numbers",
-                        where=[where(call.place), place(script.path, start.line)],
-                    )
+    for path, start, ranks in launch.starts():
+        if ranks == 1 or start.launcher == "accelerate launch":
+            continue
+        for program in _programs(start.command.words):
+            for call in _spawns(graph, program):
+                count = f"{ranks} processes" if ranks else "several processes"
+                yield RULE.finding(
+                    f"torchrun starts {count} of {program}, and each of them spawns ranks of its own: the ranks of all "
+                    "of them claim the same numbers",
+                    where=[where(call.place), place(path, start.line)],
+                )
 
 
 def _programs(words: Iterable[str]) -> Iterator[str]:

@@ -57,7 +57,7 @@ def _function(guard: Guard) -> str:
     for part in _PARTS.split(guard.test):
         name = part.strip().removeprefix("not ")
         last = name.rpartition(".")[2]
-        if name in guard.names and _tests_the_rank(guard, last):
+        if (name in guard.names or name.endswith(f").{last}")) and _tests_the_rank(guard, last):
             return name
     return ""
 

@@ -4,10 +4,26 @@ from dataclasses import replace
 
 from ddpdoctor.evidence import Evidence
 from tests.checks import Sick
-from tests.launch_files import script
+from tests.launch_files import manifest, script
 from tests.training_programs import source
 
 HEAD = "#!/bin/bash\nset -e\n"
+POD = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: job
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: image
+              command: ["torchrun", "--nproc_per_node={ranks}", "train.py"]
+"""
 SPAWNS = """\
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -50,6 +66,12 @@ def beside(text: str, program: str = SPAWNS) -> Evidence:
     return replace(started, job=(*started.job, *source(train=program).job))
 
 
+def in_a_pod(ranks: int) -> Evidence:
+    """The program that spawns, and a Kubernetes job whose container starts it."""
+    started = manifest(POD.format(ranks=ranks))
+    return replace(started, job=(*started.job, *source(train=SPAWNS).job))
+
+
 def module_beside(text: str) -> Evidence:
     """A script that starts a module, which imports the one that spawns."""
     started = script(text)
@@ -58,6 +80,14 @@ def module_beside(text: str) -> Evidence:
 
 
 SICK = (
+    Sick(
+        evidence=in_a_pod(4),
+        says=(
+            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
+            "all of them claim the same numbers"
+        ),
+        where=("train.py:12 <module>", "job.yaml:13"),
+    ),
     Sick(
         evidence=module_beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 -m cli --epochs 3\n"),
         says=(
@@ -84,6 +114,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    in_a_pod(1),
     beside(f"{HEAD}python train.py\n"),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 1 train.py\n"),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", WATCHES),

@@ -35,6 +35,15 @@ SICK = (
         where=("train.py:55 main",),
         also=("DDP750", "DDP755"),
     ),
+    Sick(
+        evidence=training(
+            ("        if rank == 0:\n", "        if Role().main:\n"),
+            ("def main():", "class Role:\n    def main(self):\n        return dist.get_rank() == 0\n\n\ndef main():"),
+        ),
+        says="`Role().main` is a function and always true: every rank takes this branch",
+        where=("train.py:59 main",),
+        also=("DDP750", "DDP755"),
+    ),
 )
 HEALTHY = (
     training(

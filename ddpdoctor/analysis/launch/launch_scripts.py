@@ -198,6 +198,14 @@ class LaunchScripts:
     names: KnownNames | None = None
     """The variables that torch, gloo and NCCL read; None where they were not looked up."""
 
+    def starts(self) -> Iterator[tuple[str, Torchrun, int | None]]:
+        """Every start of torchrun, with its file and the ranks that it starts on a node."""
+        for script in self.scripts:
+            yield from ((script.path, start, start.ranks_per_node) for start in script.torchruns)
+        for pods in self.manifests:
+            for container, starts in pods.torchruns:
+                yield from ((pods.manifest.path, start, pods.ranks(container, start)) for start in starts)
+
     def settings(self) -> Iterator[tuple[str, Setting]]:
         """Every variable that a script or a container itself sets whatever happens, with the file."""
         for script in self.scripts:

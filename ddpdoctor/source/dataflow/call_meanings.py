@@ -143,7 +143,9 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             if _is_imported(at.scope, first):
                 return Meaning(called)
             if "." not in name:
-                return _called_object(values, node, at, Meaning(called))
+                taken = _method_by_text(values, node.func, at)
+                does = names.METHODS.get(taken, "")
+                return _called_object(values, node, at, Meaning(f".{taken}", None, does) if does else Meaning(called))
     if isinstance(node.func, ast.Attribute):
         return _method(values, node, at)
     return _called_object(values, node, at, Meaning(name))
@@ -172,6 +174,17 @@ def _by_text(values: Values, node: ast.expr, at: At) -> str:
             if held is not None and isinstance(held.value, str):
                 meant = values.project.resolve(at.scope, f"{dotted(owner)}.{held.value}")
                 return meant if isinstance(meant, str) else ""
+    return ""
+
+
+def _method_by_text(values: Values, node: ast.expr, at: At) -> str:
+    """The method that `getattr(sampler, "set_epoch", None)` takes of an object, also under a name; else empty."""
+    if isinstance(node, ast.Name) and node.id in at.scope.definitions:
+        only = only_value(values, node, at)
+        node = only[0] if only is not None else node
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(method)), *_]):
+            return method
     return ""
 
 
@@ -323,6 +336,8 @@ def _of_known_object(values: Values, receiver: Origins, name: str, node: ast.Cal
         "fabric" in notes and name in framework_names.OF_FABRIC
     ):
         return Meaning(f".{name}", None, "collective")
+    if name == "print" and notes & {"accelerator", "fabric"}:  # the main process alone prints
+        return Meaning(f".{name}", None, "log")
     if "generator" in notes and name in names.OF_GENERATORS:
         return Meaning(f".{name}", None, "split")
     if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted

@@ -123,20 +123,20 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         return by_context
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
-    last = target.name
-    if makes_equal(last) and makes_collective(
-        target
-    ):  # with one process it gives back what it got: that is shared, too
-        return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     found = values.returned(target, None, single)
-    if found:
+    of_some = tuple(one for one in found if one.kind is Kind.SOME_RANKS)
+    shared = Origin(kind=Kind.SHARED, text=f"{target.name}()")
+    if makes_equal(target.name) and makes_collective(target):  # with one process it gives back what it got: shared, too
+        return (shared, *of_some)
+    if len(found) > len(of_some):
         return found
     if target.generator:
         return _of_turns(values, target)
-    if makes_equal(last) or makes_collective(target):
-        return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
+    if makes_equal(target.name) or makes_collective(target):
+        return (shared, *of_some)
     if target.returns:
-        return carried(values, node, at, keep=frozenset({Kind.LOCAL}), only=given_back(values, node, target))
+        given = given_back(values, node, target)
+        return (*carried(values, node, at, keep=frozenset({Kind.LOCAL}), only=given), *of_some)
     return ()
 
 

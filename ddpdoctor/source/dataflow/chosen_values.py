@@ -54,7 +54,7 @@ def by_branches(values: Values, alternatives: Sequence[Alternative]) -> Iterator
     for mine, one in zip(labels, alternatives, strict=True):
         other = next((its for its in labels if its and its != mine), "")
         if mine and other and one.block.form in {"if", "else", "case"}:
-            for test in _test(values, one.block, one.scope):
+            for test in rank_tests(values, one.block, one.scope):
                 yield chosen_by(test, mine, other)
 
 
@@ -75,7 +75,7 @@ def flag_of_some(values: Values, alternatives: Sequence[Alternative]) -> Iterato
             return
     around = [[block for block in one.block.chain() if block not in unset[0].block.chain()] for one in given]
     tests = [
-        [test for block in blocks for test in _test(values, block, one.scope)]
+        [test for block in blocks for test in rank_tests(values, block, one.scope)]
         for one, blocks in zip(given, around, strict=True)
     ]
     if all(tests):
@@ -90,7 +90,7 @@ def counted_by_some(values: Values, possible: Sequence[tuple[Scope, Definition]]
     if not 1 < len(possible) <= MOST_CHANGES:
         return
     tests = [
-        [test for block in one.block.chain() for test in _test(values, block, scope) if test.note == "first"]
+        [test for block in one.block.chain() for test in rank_tests(values, block, scope) if test.note == "first"]
         for scope, one in possible
     ]
     begins = [one for (_, one), found in zip(possible, tests, strict=True) if not found]
@@ -185,7 +185,7 @@ def _written(values: Values, node: ast.expr, at: At) -> tuple[object] | None:
     return (_held(word),) if word else None
 
 
-def _test(values: Values, block: Block, scope: Scope) -> Iterator[Origin]:
+def rank_tests(values: Values, block: Block, scope: Scope) -> Iterator[Origin]:
     """The rank that decides whether a block is run, noted with the ranks that run it."""
     at = At(scope, block.order, block.parent or block)
     found = values.of(block.test, at) if block.test is not None else ()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.grouping import grouped
-from ddpdoctor.source.dataflow.chosen_values import by_comparison, chosen_by, is_member, label, truth
+from ddpdoctor.source.dataflow.chosen_values import (
+    Alternative,
+    by_comparison,
+    chosen_by,
+    is_member,
+    label,
+    rank_tests,
+    truth,
+)
 from ddpdoctor.source.dataflow.lengths import of_empty_items
 from ddpdoctor.source.dataflow.origins import FLIPPED, TAINTS, At, Origins, or_unknown
 from ddpdoctor.source.names.dotted_names import dotted
@@ -191,6 +199,19 @@ def held_by(test: Origins, *, inverted: bool) -> Iterator[Origin]:
         if origin.kind in RANK_KINDS and origin.note != "uncertain":
             note = origin.note if origin.note in FLIPPED else ""
             yield replace(origin, kind=Kind.SOME_RANKS, note=FLIPPED.get(note, "") if inverted else note)
+
+
+def given_to_some(values: Values, returns: Sequence[Alternative]) -> Iterator[Origin]:
+    """That a function gives an object to some ranks, and None to the others: `if rank != 0: return None`, or no `return`."""
+    nothing = [one for one in returns if one.value is None or is_none(one.value)]
+    given = [one for one in returns if one not in nothing]
+    if not given or any(isinstance(one.value, ast.Constant) for one in given):
+        return
+    for some, inverted in ((given, False), (nothing, True)):
+        around = [[test for at in one.block.chain() for test in rank_tests(values, at, one.scope)] for one in some]
+        if some and all(around) and len({tests[0].note for tests in around}) == 1:
+            yield from held_by(tuple(around[0][:1]), inverted=inverted)
+            return
 
 
 def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:

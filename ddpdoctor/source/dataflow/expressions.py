@@ -187,8 +187,7 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
     if isinstance(node.op, ast.FloorDiv) and any(origin.kind in RANK_KINDS for origin in left):
         yield from (replace(origin, kind=Kind.RANK, note="") for origin in left if origin.kind in RANK_KINDS)
         return
-    text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
-    plain = text and isinstance(node.op, ast.Add | ast.Mod)
+    plain = _is_text(node.left) and isinstance(node.op, ast.Add | ast.Mod)
     divides = isinstance(node.op, ast.Div)
     for origin in (*left, *(one for one in right if one.kind is not Kind.DEVICE_COUNT or not divides)):
         if origin.kind in RANK_KINDS:
@@ -211,11 +210,20 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
         yield from (one if one.note == "divides" else replace(one, note="multiplies") for one in sizes)
         if all(any(one.note == "argument" for one in side) for side in (left, right)):
             yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
-    path = isinstance(node.op, ast.Div) and not any(one.kind in TAINTS for one in left + right)
-    if (text and isinstance(node.op, ast.Mod) and not right) or (
-        path and isinstance(node.right, ast.Constant | ast.JoinedStr)
-    ):
+    path = isinstance(node.op, ast.Div) and isinstance(node.right, ast.Constant | ast.JoinedStr)
+    if (path or _makes_a_text(node)) and not any(one.kind in TAINTS for one in left + right):
         yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+
+
+def _makes_a_text(node: ast.BinOp) -> bool:
+    """Whether a text is put together: `"step%d" % n`, `folder + "/last.pt"`."""
+    if isinstance(node.op, ast.Add):
+        return _is_text(node.left) or _is_text(node.right)
+    return isinstance(node.op, ast.Mod) and _is_text(node.left)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _is_listed(origin: Origin) -> bool:

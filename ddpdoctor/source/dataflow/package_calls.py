@@ -41,8 +41,8 @@ _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle"
 _PARTS_OF_MODELS = frozenset({"modules", "named_modules", "children", "named_children"})
 _JOIN_TENSORS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 _MODEL_PACKAGES = ("torchvision.models.", "timm.create_model", "transformers.")
-_MAKE_BY_NAME = frozenset({"create_model", "get_model"})
-"""Functions that make the model of the name that they are given first."""
+_MAKE_BY_NAME = {"create_model": 0, "get_model": 0, "load": 1}
+"""Functions that make the model of a name, and which of their arguments is the name."""
 _NO_MODELS = (
     "Config",
     "Tokenizer",
@@ -157,8 +157,10 @@ def _of_models(values: Values, node: ast.Call, what: Meaning, last: str, at: At)
     if what.name in {"copy.deepcopy", "deepcopy"} and node.args:
         return _copied(values, node, at)
     where = values.where(node, at.scope)
-    if what.name.startswith(_MODEL_PACKAGES) and not any(word in what.name for word in _NO_MODELS):
-        asked = default_literal(values, node.args[0], at) if last in _MAKE_BY_NAME and node.args else None
+    of_package = what.name == "torch.hub.load" or what.name.startswith(_MODEL_PACKAGES)
+    if of_package and not any(word in what.name for word in _NO_MODELS):
+        name_at = _MAKE_BY_NAME.get(last, len(node.args))
+        asked = default_literal(values, node.args[name_at], at) if name_at < len(node.args) else None
         name = str(asked.value).removeprefix("tf_") if asked is not None else what.name
         return (Origin(kind=Kind.MODEL, text=name, made=where),)
     if what.name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith("Loss"):

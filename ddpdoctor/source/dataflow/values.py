@@ -15,6 +15,7 @@ from ddpdoctor.source.dataflow.answers import Answers
 from ddpdoctor.source.dataflow.assigned_values import given_by
 from ddpdoctor.source.dataflow.call_meanings import Meaning, meaning
 from ddpdoctor.source.dataflow.chosen_values import Alternative, by_branches, chosen
+from ddpdoctor.source.dataflow.conditions import given_to_some
 from ddpdoctor.source.dataflow.decided_branches import alive, reached
 from ddpdoctor.source.dataflow.expressions import evaluate
 from ddpdoctor.source.dataflow.listed_objects import ListedObjects
@@ -315,9 +316,8 @@ class Values:
             for value, order, block in alive(self, function)
             for origin in self._given_back(value, At(function, order + 1, block))
         )
-        found += tuple(
-            by_branches(self, [Alternative(value, block, function) for value, _, block in alive(self, function)])
-        )
+        returns = [Alternative(value, block, function) for value, _, block in alive(self, function)]
+        found += (*by_branches(self, returns), *given_to_some(self, returns))
         if not found and function.name in rank_names.RANK_CALLS:
             kind = rank_names.RANK_CALLS[function.name]
             return (Origin(kind=kind, text=f"{function.name}()", note=note_of(function.name)),)

@@ -229,10 +229,21 @@ def only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple[
     if len(given) >= MOST_CHANGES:
         return None
     given = [(scope, one) for scope, one in given if one.form != "change"]
-    if len(given) != 1 or given[0][1].form != "assign" or given[0][1].index or given[0][1].value is None:
+    if len(given) != 1 or given[0][1].index or given[0][1].value is None:
         return None
     scope, one = given[0]
-    return (one.value, At(scope, one.order, one.block)) if one.value is not None else None
+    if one.form == "with":
+        return _only_yield(values, one.value, At(scope, one.order, one.block))
+    return (one.value, At(scope, one.order, one.block)) if one.form == "assign" and one.value is not None else None
+
+
+def _only_yield(values: Values, node: ast.expr | None, at: At) -> tuple[ast.expr, At] | None:
+    """What a generator of the program that `with` enters yields, where it does so in one place."""
+    target = values.meaning(node, at).target if isinstance(node, ast.Call) else None
+    if target is None or target.is_class or len(target.yields) != 1:
+        return None
+    value, order, block = target.yields[0]
+    return value, At(target, order + 1, block)
 
 
 def positions_of(values: Values, node: ast.Call, at: At) -> list[tuple[ast.expr, At]]:

@@ -123,17 +123,16 @@ class FunctionFacts:
 
     def _divided(self, scope: Scope) -> Iterator[str]:
         """The calls that shuffle a list of which the function takes the first part and the rest."""
-        slices = [raw.node for raw in scope.cuts if isinstance(raw.node, ast.Subscript) and dotted(raw.node.value)]
+        shuffled = [(dotted(raw.node.args[0]), raw.node) for raw in scope.calls if shuffles(raw.node)]
+        slices = [each for each in ast.walk(scope.node) if isinstance(each, ast.Subscript)] if shuffled else []
         bounds = [
             (dotted(one.value), one.slice) for one in slices if isinstance(one.slice, ast.Slice) and not one.slice.step
         ]
         first = {(name, ast.unparse(cut.upper)) for name, cut in bounds if cut.upper is not None and cut.lower is None}
         rest = {(name, ast.unparse(cut.lower)) for name, cut in bounds if cut.lower is not None and cut.upper is None}
         rest |= {(name, bound) for name, bound in first - rest if _leaves_out_a_part(scope, name)}
-        for name, _ in sorted(first & rest):
-            for definition in scope.definitions.get(name, ()):
-                if isinstance(definition.value, ast.Call) and shuffles(definition.value):
-                    yield self.values.where(definition.value, scope)
+        divided = {name for name, _ in first & rest if name}
+        yield from (self.values.where(call, scope) for name, call in shuffled if name in divided)
 
     def _exit(self, raw: RawExit, scope: Scope) -> Exit:
         return Exit(
