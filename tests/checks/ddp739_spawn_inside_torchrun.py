@@ -23,6 +23,10 @@ spec:
             - name: pytorch
               image: image
               command: ["torchrun", "--nproc_per_node={ranks}", "train.py"]
+              volumeMounts: [{{name: shm, mountPath: /dev/shm}}]
+          volumes:
+            - name: shm
+              emptyDir: {{medium: Memory}}
 """
 SPAWNS = """\
 import torch.distributed as dist
@@ -86,7 +90,7 @@ SICK = (
             "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
             "all of them claim the same numbers"
         ),
-        where=("train.py:12 <module>", "job.yaml:13"),
+        where=("train.py:12 <module>", "job.yaml:14"),
     ),
     Sick(
         evidence=module_beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 -m cli --epochs 3\n"),

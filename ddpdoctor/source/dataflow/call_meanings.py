@@ -15,7 +15,7 @@ from ddpdoctor.source.dataflow.literals import default_literal, known_literal
 from ddpdoctor.source.dataflow.object_attributes import attribute_of
 from ddpdoctor.source.dataflow.origins import At, Origins
 from ddpdoctor.source.dataflow.own_samplers import needs_the_epoch
-from ddpdoctor.source.dataflow.written_calls import called_for
+from ddpdoctor.source.dataflow.written_calls import called_for, method_by_text
 from ddpdoctor.source.dataflow.written_dicts import only_value
 from ddpdoctor.source.names import framework_names
 from ddpdoctor.source.names import torch_names as names
@@ -143,7 +143,7 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             if _is_imported(at.scope, first):
                 return Meaning(called)
             if "." not in name:
-                taken = _method_by_text(values, node.func, at)
+                taken = method_by_text(values, node.func, at)
                 does = names.METHODS.get(taken, "")
                 return _called_object(values, node, at, Meaning(f".{taken}", None, does) if does else Meaning(called))
     if isinstance(node.func, ast.Attribute):
@@ -174,17 +174,6 @@ def _by_text(values: Values, node: ast.expr, at: At) -> str:
             if held is not None and isinstance(held.value, str):
                 meant = values.project.resolve(at.scope, f"{dotted(owner)}.{held.value}")
                 return meant if isinstance(meant, str) else ""
-    return ""
-
-
-def _method_by_text(values: Values, node: ast.expr, at: At) -> str:
-    """The method that `getattr(sampler, "set_epoch", None)` takes of an object, also under a name; else empty."""
-    if isinstance(node, ast.Name) and node.id in at.scope.definitions:
-        only = only_value(values, node, at)
-        node = only[0] if only is not None else node
-    match node:
-        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(method)), *_]):
-            return method
     return ""
 
 

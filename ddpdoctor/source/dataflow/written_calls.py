@@ -110,3 +110,14 @@ def _member_value(values: Values, node: ast.Call, target: Scope) -> dict[str, as
     given = cls.definitions.get(member.attr, [])
     value = given[0].value if len(given) == 1 else None
     return {"self.value": value} if isinstance(value, ast.Constant) else {}
+
+
+def method_by_text(values: Values, node: ast.expr, at: At) -> str:
+    """The method that `getattr(sampler, "set_epoch", None)` takes of an object, also under a name; else empty."""
+    if isinstance(node, ast.Name) and node.id in at.scope.definitions:
+        only = only_value(values, node, at)
+        node = only[0] if only is not None else node
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(method)), *_]):
+            return method
+    return ""
