@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
@@ -18,7 +18,9 @@ from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
+    from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench
+    from ddpdoctor.workflows.benchmark import BenchPlan
 
 
 class Collective(typer.Choice):
@@ -113,15 +115,8 @@ def allreduce_bench(
     options: ReportOptions,
 ) -> None:
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
-    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.sizes import parse_sizes
-    from ddpdoctor.cli.terminal import screen as terminal_screen
-    from ddpdoctor.cli.waits import Waits
-    from ddpdoctor.evidence.bench import CollectiveBench
-    from ddpdoctor.evidence.links import Links
-    from ddpdoctor.render import bench as words
-    from ddpdoctor.render import link_matrix
-    from ddpdoctor.workflows.benchmark import BenchPlan, load_bench, run_bench, save_bench
+    from ddpdoctor.workflows.benchmark import BenchPlan, load_bench
 
     plan = BenchPlan(
         collective=collective.value,
@@ -137,8 +132,16 @@ def allreduce_bench(
     check_plot(plot)
     check_places(options, {"--save": save, "--plot": plot})
     earlier = load_bench(compare) if compare is not None else None
+    _conclude(_measured(plan, nproc), earlier, options, save=save, plot=plot)
+
+
+def _measured(plan: BenchPlan, nproc: int | None) -> Evidence:
+    """Run the benchmark with its progress on the terminal; a process that does not report for the job exits here."""
     from ddpdoctor.cli.progress import progress
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.launch.ranks import current_launch
+    from ddpdoctor.render.bench import short
+    from ddpdoctor.workflows.benchmark import run_bench
 
     launch = current_launch()
     with progress("starting the ranks", shown=launch is None or launch.rank == 0 or launch.by_hand) as display:
@@ -146,21 +149,36 @@ def allreduce_bench(
 
         def on_event(event: Mapping[str, Any]) -> None:
             if event["event"] == "start":
-                display.stage(f"{collective.value}: measuring for at most {time_budget:.0f} s")
+                display.stage(f"{plan.collective}: measuring for at most {plan.budget_seconds:.0f} s")
             elif event["event"] == "trying":
-                display.update(f"{collective.value} of {words.short(event['size_bytes'])}")
+                display.update(f"{plan.collective} of {short(event['size_bytes'])}")
 
         evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event, on_wait=waits.note)
     if not speaks:
         for reason in evidence.undecided:
             output.say(reason)
         raise typer.Exit(3 if evidence.undecided else 0)
+    return evidence
+
+
+def _conclude(
+    evidence: Evidence, earlier: EarlierBench | None, options: ReportOptions, *, save: Path | None, plot: Path | None
+) -> NoReturn:
+    """Show what was measured and the report over it, write the files that were asked for, and exit."""
+    from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.cli.terminal import screen
+    from ddpdoctor.evidence.bench import CollectiveBench
+    from ddpdoctor.evidence.links import Links
+    from ddpdoctor.render import bench as words
+    from ddpdoctor.render import link_matrix
+    from ddpdoctor.workflows.benchmark import save_bench
+
     bench = evidence.one(CollectiveBench)
     if bench is None:
         conclude(evidence, options)
     links = evidence.one(Links)
     if options.format is Format.TEXT:
-        output.show(f"{words.render(bench, width=terminal_screen().width)}\n")
+        output.show(f"{words.render(bench, width=screen().width)}\n")
         if links is not None:
             output.show(f"{link_matrix.heat_map(links)}\n\n")
     if earlier is not None:

@@ -6,11 +6,14 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output as screen
 from ddpdoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddpdoctor.templates.launch_scripts import ScriptJob
 
 
 class Launcher(typer.Choice):
@@ -82,40 +85,6 @@ def init(
     from ddpdoctor.case import write_atomically
     from ddpdoctor.templates.launch_scripts import SCRIPTS, ScriptJob
 
-    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name) or name in _NO_STRINGS:
-        raise UsageError(
-            f"--name {name!r} is not a valid job name",
-            hint="use small letters, digits and dashes, a letter first, such as `ddp-1`",
-        )
-    if cpus < nproc_per_node:
-        raise UsageError(
-            f"--cpus {cpus} is less than one CPU for each of the {nproc_per_node} ranks of a node",
-            hint=f"give the CPUs of a node, `--cpus {8 * nproc_per_node}`, or fewer ranks, `--nproc-per-node {cpus}`",
-        )
-    if interface is not None and not re.fullmatch(r"[A-Za-z0-9][\w.:-]{0,14}", interface):
-        raise UsageError(
-            f"--interface {interface!r} is not the name of an interface", hint="`ip -brief addr` lists them"
-        )
-    if container is not None and launcher not in BATCH_SCRIPTS:
-        raise UsageError(
-            f"--container {container.value} is for slurm and slurm-tasks",
-            hint="k8s and pytorchjob run --image by themselves; around torchrun, start the script inside the container",
-        )
-    if image is not None and launcher in BATCH_SCRIPTS and container is None:
-        raise UsageError(
-            "--image is given, but not what runs it", hint="add `--container pyxis` or `--container apptainer`"
-        )
-    if (launcher in MANIFESTS or container is not None) and not re.fullmatch(r"[\w./:@#+-]+", image or ""):
-        message = "--image is missing" if image is None else f"--image {image!r} is not an image name"
-        raise UsageError(message, hint="such as `--image registry.example/team/train:1`")
-    if any("\n" in word for word in command or ()):
-        raise UsageError(
-            "the command contains a line break, which a launch script cannot hold",
-            hint="put the command into a script file",
-        )
-    _refuse_what_is_no_script(command or [], launcher)
-    if output is not None and output.exists():
-        raise UsageError(f"{output} already exists", hint="give another --output, or remove it first")
     job = ScriptJob(
         command=command or ["train.py"],
         nodes=nodes,
@@ -128,6 +97,11 @@ def init(
         name=name,
         container=container.value if container is not None else "",
     )
+    _check_job(job)
+    _check_image(job, launcher)
+    _refuse_what_is_no_script(command or [], launcher)
+    if output is not None and output.exists():
+        raise UsageError(f"{output} already exists", hint="give another --output, or remove it first")
     script = SCRIPTS[launcher.value](job)
     if output is None:
         screen.show(script)
@@ -135,6 +109,53 @@ def init(
     write_atomically(output, script)
     if launcher not in MANIFESTS:
         output.chmod(0o755)
+
+
+def _check_job(job: ScriptJob) -> None:
+    """Refuse what no launch script can hold.
+
+    Raises:
+        UsageError: the name, the number of CPUs, the interface or the command cannot be.
+    """
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", job.name) or job.name in _NO_STRINGS:
+        raise UsageError(
+            f"--name {job.name!r} is not a valid job name",
+            hint="use small letters, digits and dashes, a letter first, such as `ddp-1`",
+        )
+    if job.cpus < job.ranks_per_node:
+        raise UsageError(
+            f"--cpus {job.cpus} is less than one CPU for each of the {job.ranks_per_node} ranks of a node",
+            hint=f"give the CPUs of a node, `--cpus {8 * job.ranks_per_node}`, or fewer ranks, `--nproc-per-node {job.cpus}`",
+        )
+    if job.interface is not None and not re.fullmatch(r"[A-Za-z0-9][\w.:-]{0,14}", job.interface):
+        raise UsageError(
+            f"--interface {job.interface!r} is not the name of an interface", hint="`ip -brief addr` lists them"
+        )
+    if any("\n" in word for word in job.command):
+        raise UsageError(
+            "the command contains a line break, which a launch script cannot hold",
+            hint="put the command into a script file",
+        )
+
+
+def _check_image(job: ScriptJob, launcher: Launcher) -> None:
+    """Refuse an image without what runs it, and the reverse.
+
+    Raises:
+        UsageError: --image is missing, no name of an image, or given where nothing runs it; or --container is.
+    """
+    if job.container and launcher not in BATCH_SCRIPTS:
+        raise UsageError(
+            f"--container {job.container} is for slurm and slurm-tasks",
+            hint="k8s and pytorchjob run --image by themselves; around torchrun, start the script inside the container",
+        )
+    if job.image and launcher in BATCH_SCRIPTS and not job.container:
+        raise UsageError(
+            "--image is given, but not what runs it", hint="add `--container pyxis` or `--container apptainer`"
+        )
+    if (launcher in MANIFESTS or job.container) and not re.fullmatch(r"[\w./:@#+-]+", job.image):
+        message = f"--image {job.image!r} is not an image name" if job.image else "--image is missing"
+        raise UsageError(message, hint="such as `--image registry.example/team/train:1`")
 
 
 def _refuse_what_is_no_script(command: Sequence[str], launcher: Launcher) -> None:

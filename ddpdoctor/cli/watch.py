@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -9,6 +10,7 @@ from typer.core import TyperCommand
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.errors import UsageError
 
 VERIFY_SYNC = "--verify-sync"
 
@@ -123,26 +125,15 @@ def watch(
 
     Exits with the job's own code when nothing was found.
     """
-    from ddpdoctor.errors import UsageError
-
-    if options.format is not Format.TEXT and options.output is None:
-        raise UsageError(
-            f"--format {options.format.value} needs --output: stdout belongs to the job",
-            hint="add `--output report.json`",
-        )
+    _refuse_what_lacks_an_output(options, metrics)
     if distributed_debug is DistributedDebug.DETAIL:
         _refuse_detail_without_gpus()
-    if metrics is not None and metrics.is_dir():
-        raise UsageError(f"--metrics {metrics} is a directory", hint=f"name a file: `--metrics {metrics / 'job.prom'}`")
-    of_the_audit = {
-        "--on-divergence stop": on_divergence is OnDivergence.STOP,
-        f"--probe-every {probe_every}": probe_every > 0,
-        "--recompute": recompute,
-    }
-    for option, given in of_the_audit.items():
-        if given and verify_sync is None:
-            raise UsageError(f"{option} needs --verify-sync", hint="add `--verify-sync` before the `--`")
-
+    if verify_sync is None:
+        _refuse_options_of_the_audit({
+            "--on-divergence stop": on_divergence is OnDivergence.STOP,
+            f"--probe-every {probe_every}": probe_every > 0,
+            "--recompute": recompute,
+        })  # fmt: skip
     from ddpdoctor.cli.places_to_write import check_places, refuse_earlier_case
     from ddpdoctor.cli.watch_session import WatchOptions, run_watched
     from ddpdoctor.cli.watch_side_files import SideFiles
@@ -168,12 +159,29 @@ def watch(
     raise typer.Exit(run_watched(command, options, wanted))
 
 
+def _refuse_what_lacks_an_output(options: ReportOptions, metrics: Path | None) -> None:
+    """Refuse a report on stdout that is not text, and metrics that would be written to a directory."""
+    if options.format is not Format.TEXT and options.output is None:
+        raise UsageError(
+            f"--format {options.format.value} needs --output: stdout belongs to the job",
+            hint="add `--output report.json`",
+        )
+    if metrics is not None and metrics.is_dir():
+        raise UsageError(f"--metrics {metrics} is a directory", hint=f"name a file: `--metrics {metrics / 'job.prom'}`")
+
+
+def _refuse_options_of_the_audit(given: Mapping[str, bool]) -> None:
+    """Refuse options that say how replicas are compared, where they are not."""
+    option = next((option for option, is_given in given.items() if is_given), None)
+    if option is not None:
+        raise UsageError(f"{option} needs --verify-sync", hint="add `--verify-sync` before the `--`")
+
+
 def _refuse_detail_without_gpus() -> None:
     """DETAIL kills the constructor of a DDP on gloo with SIGSEGV: DDP411."""
     from importlib.metadata import PackageNotFoundError, version
 
     from ddpdoctor.checks.ddp411_detail_debug_crashes_gloo import FIRST_BAD
-    from ddpdoctor.errors import UsageError
 
     try:
         torch = version("torch")
