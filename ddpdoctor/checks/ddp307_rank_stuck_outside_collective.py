@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
-from ddpdoctor.analysis.crashes.tries_again import caught_in_a_loop
+from ddpdoctor.analysis.crashes.retry_loops import caught_in_a_loop
 from ddpdoctor.analysis.hangs import other_threads
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.short_waits import seconds_so_far
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.analysis.hangs.young_waits import seconds_so_far
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.process import Stall

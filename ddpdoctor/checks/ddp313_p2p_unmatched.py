@@ -10,8 +10,8 @@ from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeli
 from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner
 from ddpdoctor.analysis.collectives.transfers.p2p_matching import Handshakes, Unmatched, left_out
 from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.short_waits import seconds_so_far
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.analysis.hangs.young_waits import seconds_so_far
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit

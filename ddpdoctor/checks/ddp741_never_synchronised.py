@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.inlined_steps import MOST_STEPS, calls_in, unfolded
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import trains
-from ddpdoctor.analysis.training_code.unfolded import MOST_STEPS, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Change, Function
 from ddpdoctor.messages.code_findings import code_finding

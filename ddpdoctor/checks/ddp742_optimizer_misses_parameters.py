@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, unfolded
 from ddpdoctor.analysis.training_code.models_and_loaders import holds, parts_of
-from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Change, Function
 from ddpdoctor.messages.code_findings import code_finding

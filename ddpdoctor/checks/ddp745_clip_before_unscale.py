@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, unfolded
 from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
-from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, short

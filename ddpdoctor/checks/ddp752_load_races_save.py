@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import rank_guard
+from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, is_unfolded, unfolded
 from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
-from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, is_unfolded, unfolded
 from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded

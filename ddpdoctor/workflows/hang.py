@@ -40,8 +40,8 @@ from ddpdoctor.ranks.stacks import Variables, addresses_of, numbers_of, variable
 from ddpdoctor.ranks.wakes import bytes_within, wakes_within
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
+from ddpdoctor.workflows.call_arguments import with_given_arguments
 from ddpdoctor.workflows.counted_loops import items_of_loops, with_counted_loops
-from ddpdoctor.workflows.given_arguments import with_given_arguments
 from ddpdoctor.workflows.lint_hints import collectives_of_some
 
 MOST_NAMED = 16  # processes in one note

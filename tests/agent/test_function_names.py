@@ -11,7 +11,7 @@ import pytest
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpdoctor.agent.inside.calls import progress_counters
-from ddpdoctor.agent.inside.whose_code import pass_warnings_on
+from ddpdoctor.agent.inside.user_code import pass_warnings_on
 
 
 def test_the_forward_of_ddp_keeps_its_name_and_file(monkeypatch: pytest.MonkeyPatch) -> None:

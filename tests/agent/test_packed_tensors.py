@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ddpdoctor.agent.inside.tensors import whereabouts
+from ddpdoctor.agent.inside.tensors import tensor_addresses
 from ddpdoctor.agent.inside.tensors.gradient_projection import projection
 from ddpdoctor.agent.inside.tensors.module_listing import Listing
 from ddpdoctor.agent.inside.tensors.packed_tensors import LocalGradients, PackedReader
@@ -262,9 +262,9 @@ SAME_PLACE: dict[str, tuple[Tensor, Tensor]] = {
 def guards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A PyTorch with the guards of compiled code, by which tensors are known again, and one without."""
     if request.param == "without":
-        monkeypatch.setattr(whereabouts, "_torch_has_guards", lambda: False)
+        monkeypatch.setattr(tensor_addresses, "_torch_has_guards", lambda: False)
     else:
-        assert whereabouts._torch_has_guards()
+        assert tensor_addresses._torch_has_guards()
 
 
 @pytest.mark.usefixtures("guards")
@@ -283,7 +283,7 @@ def test_another_tensor_at_the_same_address_is_read_anew(what: str) -> None:
 def test_a_list_in_which_a_tensor_is_twice_is_known_again() -> None:
     tensors = [torch.ones(3), torch.ones(2)]
     tensors.append(tensors[0])
-    where = whereabouts.Whereabouts.of(tensors)
+    where = tensor_addresses.TensorAddresses.of(tensors)
     assert where is not None
     assert where.holds(tensors)
 
@@ -294,8 +294,10 @@ def test_tensors_are_known_again_whatever_mode_is_on(mode: Callable[[], Any], mo
     """A forward under autocast is read between two optimizer steps without it."""
     tensors, packed = [torch.ones(300, 300), torch.ones(5)], PackedReader("xxh3")
     read = list[int]()
-    of = whereabouts.Whereabouts.of
-    monkeypatch.setattr(whereabouts.Whereabouts, "of", lambda *given, **how: read.append(1) or of(*given, **how))
+    of = tensor_addresses.TensorAddresses.of
+    monkeypatch.setattr(
+        tensor_addresses.TensorAddresses, "of", lambda *given, **how: read.append(1) or of(*given, **how)
+    )
     for _ in range(5):
         packed.fingerprints(tensors)
         with mode():
@@ -307,7 +309,7 @@ def test_tensors_are_known_again_whatever_mode_is_on(mode: Callable[[], Any], mo
 
 def test_guards_that_miss_a_difference_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A subclass, a parameter and a conjugated tensor are each probed."""
-    real = whereabouts._likeness_in_torch
+    real = tensor_addresses._likeness_in_torch
 
     def blind(of_type: type[Tensor] | None) -> Callable[[Any], Callable[..., bool]]:
         def likeness(tensors: Any) -> Callable[..., bool]:
@@ -318,10 +320,10 @@ def test_guards_that_miss_a_difference_are_not_used(monkeypatch: pytest.MonkeyPa
 
         return likeness
 
-    probe = whereabouts._torch_has_guards.__wrapped__
+    probe = tensor_addresses._torch_has_guards.__wrapped__
     assert probe()
-    for missed in (whereabouts._Subclass, nn.Parameter, None):
-        monkeypatch.setattr(whereabouts, "_likeness_in_torch", blind(missed))
+    for missed in (tensor_addresses._Subclass, nn.Parameter, None):
+        monkeypatch.setattr(tensor_addresses, "_likeness_in_torch", blind(missed))
         assert not probe()
 
 

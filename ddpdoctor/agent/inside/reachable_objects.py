@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from .signal_errors import pass_on
-from .whose_code import is_programs, is_users
+from .user_code import is_programs, is_users
 
 MOST_OBJECTS = 4000  # looked at: 2 to 4 ms
 MOST_ITEMS = 64  # of one list or dict

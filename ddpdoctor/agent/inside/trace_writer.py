@@ -22,7 +22,7 @@ from .schema.rank_end import COMPARING
 from .schema.source_line import SourceLine
 from .schema.training_trace import Joined, TraceRecord, segment_name
 from .signal_errors import is_the_jobs, job_keeps
-from .whose_code import is_programs, is_users
+from .user_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
 T = TypeVar("T")

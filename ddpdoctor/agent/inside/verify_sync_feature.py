@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .data.dataloader_hooks import Batches
 from .rank_process import Rank
 from .trace_writer import TraceWriter
-from .whose_code import is_users, pass_warnings_on, show_as
+from .user_code import is_users, pass_warnings_on, show_as
 
 if TYPE_CHECKING:  # they import torch
     from .training.backward_observer import BackwardObserver

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.crashes.error_patterns import ErrorTable, SecondaryError
 from ddpdoctor.analysis.crashes.failure import Failure
 from ddpdoctor.analysis.crashes.failure_of_rank import failure_of_rank
 from ddpdoctor.analysis.crashes.failures_in_lines import failures_in_lines, uncaught_exceptions
-from ddpdoctor.analysis.crashes.tries_again import without_what_was_caught
+from ddpdoctor.analysis.crashes.retry_loops import without_what_was_caught
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.process import Stall

@@ -23,14 +23,14 @@ from ddpdoctor.analysis.replicas.flipped_bits import (
     single_bits,
     width_of,
 )
-from ddpdoctor.analysis.replicas.given_weights import (
+from ddpdoctor.analysis.replicas.repeated_steps import with_repetitions
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, own_lines
+from ddpdoctor.analysis.replicas.weights_before_step import (
     given_by_itself,
     given_differently,
     given_is_known,
     who_wrote_given,
 )
-from ddpdoctor.analysis.replicas.repeated_steps import with_repetitions
-from ddpdoctor.analysis.replicas.step_callsites import lines_at, own_lines
 from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
 from ddpdoctor.evidence.training_trace import Track
 

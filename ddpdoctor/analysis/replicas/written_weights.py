@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, differing_names, step_of
 from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
-from ddpdoctor.analysis.replicas.given_weights import given_by_itself, given_differently, who_wrote_given
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.analysis.replicas.weights_before_step import given_by_itself, given_differently, who_wrote_given
 from ddpdoctor.evidence.training_trace import Track
 
 

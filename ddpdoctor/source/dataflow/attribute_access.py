@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source.dataflow.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
 from ddpdoctor.source.dataflow.origins import At, Origins, joined, note_of, without_context
-from ddpdoctor.source.dataflow.reaching import END, reaching
+from ddpdoctor.source.dataflow.reaching_definitions import END, reaching
 from ddpdoctor.source.names import framework_names, rank_names
 from ddpdoctor.source.names import torch_names as names
 from ddpdoctor.source.names.dotted_names import dotted

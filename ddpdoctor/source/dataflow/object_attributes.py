@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source.dataflow.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
-from ddpdoctor.source.dataflow.reaching import END, reaching
+from ddpdoctor.source.dataflow.reaching_definitions import END, reaching
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.calls_in_programs import MOST_SITES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Link, Origin
 from ddpdoctor.source.dataflow.attribute_access import is_trainer
 from ddpdoctor.source.dataflow.origins import At, Origins, note_of, with_link
-from ddpdoctor.source.dataflow.reaching import END
+from ddpdoctor.source.dataflow.reaching_definitions import END
 from ddpdoctor.source.dataflow.single_objects import may_be_of
 from ddpdoctor.source.names import framework_names, rank_names
 from ddpdoctor.source.names.dotted_names import dotted

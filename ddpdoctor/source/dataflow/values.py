@@ -32,7 +32,7 @@ from ddpdoctor.source.dataflow.origins import (
     without_context,
 )
 from ddpdoctor.source.dataflow.parameters import parameter_of, rest_of
-from ddpdoctor.source.dataflow.reaching import END, only_definition, reaching
+from ddpdoctor.source.dataflow.reaching_definitions import END, only_definition, reaching
 from ddpdoctor.source.dataflow.shown_parameters import shows_what_it_gets
 from ddpdoctor.source.dataflow.single_objects import SingleObject, SingleObjects
 from ddpdoctor.source.dataflow.substitution import Substitutions

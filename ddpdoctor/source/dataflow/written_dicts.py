@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.dataflow.origins import At, Origins, joined
 from ddpdoctor.source.dataflow.parameters import position_of, rest_at, rest_name, ways_into
-from ddpdoctor.source.dataflow.reaching import reaching
+from ddpdoctor.source.dataflow.reaching_definitions import reaching
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import given_at
 from ddpdoctor.source.syntax.scopes import Scope

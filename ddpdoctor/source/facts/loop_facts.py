@@ -10,7 +10,7 @@ from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Loop
 from ddpdoctor.source.dataflow.iteration import loader_in
 from ddpdoctor.source.dataflow.origins import At
-from ddpdoctor.source.dataflow.reaching import LOOPS
+from ddpdoctor.source.dataflow.reaching_definitions import LOOPS
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.facts.guards import value_of
 from ddpdoctor.source.facts.surroundings import Surroundings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ddpdoctor.analysis.collectives.places.rank_tests import selects_ranks, tells_ranks_apart
 from ddpdoctor.evidence.source import Condition
-from ddpdoctor.source.stack_lines.calls_on_the_way import communicates_with_nobody
+from ddpdoctor.source.stack_lines.calls_before_line import communicates_with_nobody
 from ddpdoctor.source.stack_lines.framework_requests import asked_by_value
 from ddpdoctor.source.stack_lines.rank_dataflow import compares_the_rank, selected_ranks, tells_the_rank
 from ddpdoctor.source.syntax.code_text import short

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import Branches, CodePlace, Loop, RankValue, Request, SourceCode
-from ddpdoctor.source.stack_lines.calls_on_the_way import branches_before, collectives_before, comes_straight
+from ddpdoctor.source.stack_lines.calls_before_line import branches_before, collectives_before, comes_straight
 from ddpdoctor.source.stack_lines.conditions_around import ConditionsAround
 from ddpdoctor.source.stack_lines.excerpts import excerpt_at, source_bytes, source_lines
 from ddpdoctor.source.stack_lines.framework_requests import wanted_by

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.crashes.tries_again import without_what_was_caught
+from ddpdoctor.analysis.crashes.retry_loops import without_what_was_caught
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode

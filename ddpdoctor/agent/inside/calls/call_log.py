@@ -16,7 +16,7 @@ from ..rank_process import Rank
 from ..schema.call_texts import Group, HandledError, Joining, Members, Op, Place, ReduceOp, TensorSpec, Text, Wrapped
 from ..schema.error import Error
 from ..schema.source_line import SourceLine
-from ..whose_code import is_programs, is_users
+from ..user_code import is_programs, is_users
 from .call_ring import CallRing
 from .call_stacks import Stack, Stacks
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..by_identity import ByIdentity
 from ..signal_errors import pass_on
-from ..whose_code import is_users, show_as
+from ..user_code import is_users, show_as
 from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import LoopCounters

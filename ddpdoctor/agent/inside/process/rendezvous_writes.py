@@ -33,7 +33,7 @@ def follow_writes(rank: Rank) -> None:
 
 
 def _note(rank: Rank, name: str, value: str, frame: FrameType | None) -> None:
-    from ..whose_code import is_users
+    from ..user_code import is_users
 
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back

@@ -22,7 +22,7 @@ from .fingerprint import Method
 from .gradient_projection import projection
 from .readable_tensors import memory, stand_ins
 from .side_by_side import Block, bytes_of, kinds_of, name_of_plain, padded, sampled_places
-from .whereabouts import Whereabouts
+from .tensor_addresses import TensorAddresses
 
 # of a tensor: below, copying costs less than the operations that it needs for itself
 SMALL_BYTES = {"xxh3": 1 << 17, "linear": 1 << 18}
@@ -159,7 +159,7 @@ class _Layout:
         self._is_planned = False
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
         self._sampled_elements: dict[int, list[int]] = {}  # the same of those that are read in place
-        self._where: Whereabouts | None = None  # of the tensors, where they are read in place
+        self._where: TensorAddresses | None = None  # of the tensors, where they are read in place
         self._made_anew = 0  # how often in a row, as they were not known again
         self._is_filled = False
 
@@ -195,7 +195,7 @@ class _Layout:
         """Make `tensors` ready, which fit: to be read `in_place` if that can be, else by a copy of the small ones."""
         self._is_filled = False
         guarded = self._made_anew <= MOST_MISSES
-        self._where = Whereabouts.of(tensors, guarded=guarded) if in_place and self._on_cpu else None
+        self._where = TensorAddresses.of(tensors, guarded=guarded) if in_place and self._on_cpu else None
         self._made_anew += 1
         if self._where is not None:
             buffers = self._where.buffers

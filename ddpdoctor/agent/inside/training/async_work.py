@@ -14,7 +14,7 @@ from ..schema.source_line import SourceLine
 from ..schema.step_records import UnwaitedWork
 from ..tensors.tensor_digests import tensors_in
 from ..trace_writer import TraceWriter, user_line
-from ..whose_code import is_users
+from ..user_code import is_users
 
 WAITS = ("wait", "synchronize", "get_future", "get_future_result", "result", "exception")
 RESULTS_COME_FIRST = frozenset({

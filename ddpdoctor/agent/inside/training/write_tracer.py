@@ -17,7 +17,7 @@ import torch
 
 from ..schema.source_line import SourceLine
 from ..trace_writer import user_line
-from ..whose_code import is_users
+from ..user_code import is_users
 
 MOST_CALLS = 20_000  # of any function, where the time is limited: each costs some microseconds
 GENERATED = "<string>"  # methods of named tuples and dataclasses, and `python -c`

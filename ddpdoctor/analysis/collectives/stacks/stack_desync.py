@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.places.callsites import seen_from_minority
 from ddpdoctor.analysis.collectives.places.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.places.rank_tests import is_rank_test, tells_ranks_apart
 from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
-from ddpdoctor.analysis.collectives.places.same_turn import in_one_turn
+from ddpdoctor.analysis.collectives.places.same_iteration import in_one_turn
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks.calls_of_all import calls_of_all, shared_depth
 from ddpdoctor.analysis.collectives.stacks.calls_of_some import by_a_call_of_some

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ddpdoctor.analysis.collectives.places.same_turn import in_one_turn
+from ddpdoctor.analysis.collectives.places.same_iteration import in_one_turn
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import CountedLoop, Stacks, Thread
 from ddpdoctor.source.stack_lines.context import source_of

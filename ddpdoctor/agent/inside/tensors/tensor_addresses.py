@@ -22,7 +22,7 @@ from .readable_tensors import PLAIN_TYPES, memory, readable_memory
 _DESCRIBED: Callable[[Tensor], Any] = attrgetter("dtype", "shape", "device", "layout", "requires_grad")
 
 
-class Whereabouts:
+class TensorAddresses:
     """Of tensors that are plain ones in CPU memory.
 
     `buffers` has the memory of each, None where it is not contiguous; `is_whole` is whether it has that of all.
@@ -37,7 +37,7 @@ class Whereabouts:
         self.is_whole = all(buffer is not None for buffer in self.buffers)
 
     @classmethod
-    def of(cls, tensors: Sequence[Tensor], *, guarded: bool = True) -> Whereabouts | None:
+    def of(cls, tensors: Sequence[Tensor], *, guarded: bool = True) -> TensorAddresses | None:
         """Those of `tensors`, all of which are readable; None where one has no storage, such as a sparse one.
 
         Without `guarded`, PyTorch's guards are not used: they also tell apart what does not matter here, such as autocast and

@@ -15,7 +15,7 @@ from ddpdoctor.evidence.stacks import CountedLoop, GivenPeer, GivenRoot, GivenSi
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.ranks.target import Target
 from ddpdoctor.source.stack_lines.context import source_of
-from ddpdoctor.workflows import given_arguments
+from ddpdoctor.workflows import call_arguments
 from tests.flight_records import STEP, record
 from tests.hangs import TORCH, hang, rank
 
@@ -63,7 +63,7 @@ def given(
     }
     code = source_of(frames[1:]) if turns else None
     evidence = hang(*each, *others, seconds=None, facts=() if code is None else (code,))
-    return given_arguments.with_given_arguments(evidence, job, counted, None)
+    return call_arguments.with_given_arguments(evidence, job, counted, None)
 
 
 def _in_turns(text: str, turns: tuple[int, ...]) -> list[list[CountedLoop]]:
@@ -74,7 +74,7 @@ def _in_turns(text: str, turns: tuple[int, ...]) -> list[list[CountedLoop]]:
 def frames(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[str, int]]:
     """The arguments of torch's function on the stack of each process: none, until a test gives some."""
     given: dict[int, dict[str, int]] = {}
-    monkeypatch.setattr(given_arguments, "numbers_of", lambda *_, **__: given)
+    monkeypatch.setattr(call_arguments, "numbers_of", lambda *_, **__: given)
     return given
 
 
@@ -174,7 +174,7 @@ def test_the_partner_of_a_receive_comes_from_torchs_arguments(
         told = rank((call, Frame(file=str(script), line=line, function="stage")))
         targets = tuple(Target(rank=number, pid=100 + number) for number in range(2))
         job = RunningJob(name="job", targets=targets, world_size=2, environ={}, command="")
-        found = given_arguments.with_given_arguments(hang(told, told, seconds=None), job, {}, None)
+        found = call_arguments.with_given_arguments(hang(told, told, seconds=None), job, {}, None)
         return [entry.value.peer for entry in found.per_rank(GivenPeer) or ()]
 
     assert peers(2) == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from ddpdoctor.analysis.collectives.places.same_turn import in_one_turn
+from ddpdoctor.analysis.collectives.places.same_iteration import in_one_turn
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence

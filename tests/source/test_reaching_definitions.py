@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ddpdoctor.source.dataflow.reaching import only_definition, reaching
+from ddpdoctor.source.dataflow.reaching_definitions import only_definition, reaching
 from ddpdoctor.source.syntax.walk import walk
 
 PROGRAM = """\
