@@ -51,42 +51,57 @@ def exits_of(
     `asked` is the signal by which somebody had the whole job end: what its ranks then die of, and what they say of it, is
     nobody's failure.
     """
+    job = _JobEnd(first_failure=_first_failure(ranks, ended), killed_at=killed_at, asked=asked)
     ends = [end for agent in ranks if (end := _end(agent, ended, main)) is not None]
-    first = _first_failure(ranks, ended)
+    return {end.agent.rank: job.exit_of(end, order) for order, end in enumerate(sorted(ends, key=job.moment_of))}
 
-    def raised_after_our_end(end: _End) -> bool:
-        return killed_at is not None and end.error is not None and end.error[1] >= killed_at
 
-    def by_launcher(end: _End) -> bool:
-        if raised_after_our_end(end):
-            return True
-        if asked is not None and _as_asked(end, asked):
-            return True
-        by_us = killed_at is not None and (end.collected_at is None or end.collected_at >= killed_at)
-        after = first is not None and end.collected_at is not None and end.collected_at > first
-        return end.code in BY_A_LAUNCHER and (by_us or after)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JobEnd:
+    """What ended the job, by which the ends of its ranks are judged."""
 
-    def when(end: _End) -> float:
-        if end.error is not None:
-            return end.error[1]
-        if end.code is not None and end.code < 0 and not by_launcher(end):
-            return end.agent.header.last_ns / 1e9  # the parent noticed it later; its peers may have complained before
-        return end.collected_at or end.agent.left_at() or end.agent.header.last_ns / 1e9
+    first_failure: float | None
+    """When the first process was collected that failed by itself; None where none did."""
+    killed_at: float | None
+    """When we ended the job, if we did."""
+    asked: Received | None
+    """The signal by which somebody had the whole job end."""
 
-    return {
-        end.agent.rank: RankExit(
+    def exit_of(self, end: _End, order: int) -> RankExit:
+        """The end of one rank, the `order`th of all."""
+        signalled = end.code is not None and end.code < 0
+        return RankExit(
             exit_code=end.code,
-            error=end.error[0] if end.error is not None and not raised_after_our_end(end) else None,
+            error=end.error[0] if end.error is not None and not self._raised_after_our_end(end) else None,
             left_by=end.agent.left_by() if end.code == 0 else (),
-            native_stack=end.agent.crash() if end.code is not None and end.code < 0 else (),
-            ended_by_launcher=by_launcher(end),
-            ended_at=when(end),
+            native_stack=end.agent.crash() if signalled else (),
+            ended_by_launcher=self._is_by_launcher(end),
+            ended_at=self.moment_of(end),
             order=order,
             pid=end.agent.pid,
             debug=end.agent.debug(),
         )
-        for order, end in enumerate(sorted(ends, key=when))
-    }
+
+    def moment_of(self, end: _End) -> float:
+        """When the rank ended, in seconds since the epoch."""
+        last_call = end.agent.header.last_ns / 1e9
+        if end.error is not None:
+            return end.error[1]
+        if end.code is not None and end.code < 0 and not self._is_by_launcher(end):
+            return last_call  # the parent noticed it later; its peers may have complained before
+        return end.collected_at or end.agent.left_at() or last_call
+
+    def _is_by_launcher(self, end: _End) -> bool:
+        if self._raised_after_our_end(end) or (self.asked is not None and _as_asked(end, self.asked)):
+            return True
+        by_us = self.killed_at is not None and (end.collected_at is None or end.collected_at >= self.killed_at)
+        after = (
+            self.first_failure is not None and end.collected_at is not None and end.collected_at > self.first_failure
+        )
+        return end.code in BY_A_LAUNCHER and (by_us or after)
+
+    def _raised_after_our_end(self, end: _End) -> bool:
+        return self.killed_at is not None and end.error is not None and end.error[1] >= self.killed_at
 
 
 def asked_to_end(received: Sequence[Received], codes: Collection[int | None], ended_at: float) -> Received | None:
