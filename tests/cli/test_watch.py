@@ -101,6 +101,7 @@ def test_signals_reach_the_job(tmp_path: Path) -> None:
         (["--", "no-such-program"], "no-such-program: program not found"),
         (["--distributed-debug", "detail", "--", "true"], "its constructor crashes with SIGSEGV in torch 2.13"),
         (["--format", "json", "--", "true"], "--format json needs --output: stdout belongs to the job"),
+        (["--recompute", "--", "true"], "--recompute needs --verify-sync"),
     ],
 )
 def test_mistakes_are_told(arguments: list[str], said: str) -> None:
