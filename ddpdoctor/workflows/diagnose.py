@@ -37,6 +37,7 @@ HEAD_BYTES = 4096
 ZEROS_PART = 10  # a log may hold some garbage; of a binary file more than a tenth is zeros
 CONTROLS_PART = 20  # or more than a twentieth is other characters that no terminal shows: of random bytes a tenth is
 _CONTROLS = bytes({*range(1, 32), 127} - {*b"\a\b\t\n\f\r\v\x1b"})
+_ZIP = b"PK\x03\x04"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _UNPACK = "it is compressed: unpack it (`{command}`), and give the result"
 _COMMANDS = {
@@ -46,6 +47,8 @@ _COMMANDS = {
     _ZSTD: "zstd --decompress {file}",
 }
 """How to unpack a file that is not read as it is, by its first bytes."""
+_ARCHIVES = {".zip": "unzip {file}", **dict.fromkeys((".tar", ".tgz", ".txz", ".tbz2"), "tar -xf {file}")}
+"""How to unpack an archive, by a suffix of its name: `dumps.tar.gz` has two."""
 LOG_SUFFIXES = {".log", ".out", ".err"}
 NO_LOGS = {
     ".md",
@@ -93,11 +96,12 @@ def gather(paths: Sequence[Path]) -> Evidence:
     found = grouped(_by_kind(paths))
     others = found.get(FileKind.OTHER, ())
     complaints = [f"{path}: there is no file in it" for path in found.get(FileKind.EMPTY_FOLDER, ())]
-    complaints += [f"{path}: {why}" for path in others if (why := _why_not_read(path, named=path in paths))]
+    complaints += _passed_over(others, paths)
     parts = [part for file in found.get(FileKind.CASE, ()) for part in _case(file, complaints)]
     parts += _records(found.get(FileKind.DUMP, ()), complaints)
     parts += _logs(found.get(FileKind.LOG, ()), complaints)
     if not parts:
+        complaints = complaints or _passed_over(others, others)
         raise UndecidedError(
             "none of the files can be diagnosed",
             details=_shortened(complaints),
@@ -170,6 +174,8 @@ def _kind_of(file: Path, *, named: bool) -> FileKind:
     if file.name == case.CASE_FILE:
         return FileKind.CASE
     head = _head(file)
+    if _archive_command(file, head) is not None:
+        return FileKind.OTHER
     if is_encoded(head):
         return FileKind.LOG if _is_encoded_log(file, named=named) else FileKind.OTHER
     if _holds_a_case(head):
@@ -208,13 +214,32 @@ def _is_shown(data: bytes) -> bool:
     return (len(data) - len(data.translate(None, _CONTROLS))) * CONTROLS_PART < len(data)
 
 
+def _passed_over(files: Sequence[Path], named: Sequence[Path]) -> list[str]:
+    """The files of which nothing is read, with the reason; those that nobody has named only where it helps."""
+    return [f"{file}: {why}" for file in files if (why := _why_not_read(file, named=file in named))]
+
+
 def _why_not_read(file: Path, *, named: bool) -> str:
     """Why nothing is read from a file; of one in a folder only where the user can do something about it."""
     head = _head(file)
-    command = next((command for mark, command in _COMMANDS.items() if head.startswith(mark)), None)
+    command = _archive_command(file, head) or next(
+        (command for mark, command in _COMMANDS.items() if head.startswith(mark)), None
+    )
     if command is not None:
         return _UNPACK.format(command=command.format(file=shlex.quote(str(file))))
     return ("neither a dump, nor a log, nor a case" if head else "it is empty") if named else ""
+
+
+def _archive_command(file: Path, head: bytes) -> str | None:
+    """How to unpack an archive; None of other files, such as a checkpoint named `model.pth.tar`."""
+    named = next((suffix for suffix in map(str.lower, file.suffixes) if suffix in _ARCHIVES), None)
+    if named is None or (not head.startswith(_ZIP if named == ".zip" else tuple(_COMMANDS)) and not _is_tar(head)):
+        return None
+    return _ARCHIVES[named]
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"  # POSIX.1-1988, section 10.1.1
 
 
 def _refuse_what_is_not_there(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,6 +176,31 @@ def test_a_file_that_is_no_text_is_named_with_what_can_be_done(
     file.write_bytes(content)
     assert run(["diagnose", str(file)]) == 3
     assert f"{file}: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "command"),
+    [("d.zip", "zip", "unzip"), ("d.tar", "tar", "tar -xf"), ("d.tar.gz", "gztar", "tar -xf")],
+)
+def test_an_archive_is_named_with_the_command_that_unpacks_it(
+    name: str, kind: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, given = tmp_path / "content", tmp_path / "given"
+    content.mkdir()
+    given.mkdir()
+    (content / "job.log").write_text("[rank0]: ValueError: x\n")
+    shutil.make_archive(str(given / "d"), kind, content)
+    assert run(["diagnose", str(given)]) == 3
+    assert f"{given / name}: it is compressed: unpack it (`{command} {given / name}`)" in capsys.readouterr().err
+
+
+def test_a_checkpoint_is_no_archive_and_a_folder_of_nothing_names_its_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "best.pth.tar"
+    file.write_bytes(b"PK\x03\x04" + bytes(900))
+    assert run(["diagnose", str(tmp_path)]) == 3
+    assert f"{file}: neither a dump, nor a log, nor a case" in capsys.readouterr().err
 
 
 def test_an_empty_folder_and_standard_input_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
