@@ -20,6 +20,9 @@ METADATA = ".metadata"
 MOST_METADATA_BYTES = 1 << 30  # a hundred bytes for each part of each tensor
 _RECORDS = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem", "pathlib")
 
+_GIVE_RECORDS = {("torch.serialization", "_get_layout"), ("builtins", "getattr")}
+"""Functions whose results are told by nothing but that they are there; Python 3.11.0 to 3.11.3 pickle enums by `getattr`."""
+
 
 class _Record:
     """Stands for any class of the table of contents: holds its attributes, and has no behaviour."""
@@ -48,7 +51,7 @@ class _Contents(pickle.Unpickler):
             return tuple
         if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
             return getattr(torch, name)
-        if (module, name) == ("torch.serialization", "_get_layout"):
+        if (module, name) in _GIVE_RECORDS:
             return _Record
         raise UnreadableError(
             f"is refused: its {METADATA} asks for {module}.{name}, which is code and not data (none of it was run)"

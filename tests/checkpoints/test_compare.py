@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.metadata import _MEM_FORMAT_ENCODING
 
 from ddpdoctor.checkpoints.compare import compare_checkpoints
 from ddpdoctor.engine import diagnose
@@ -22,6 +23,19 @@ FORMATS = {".pt": write_pt, ".safetensors": write_safetensors, "": write_dcp}
 def judged(*paths: Path, tolerance: float = 0.0) -> tuple[list[Finding], str]:
     evidence = compare_checkpoints(paths, tolerance=tolerance)
     return list(diagnose(evidence).findings), "\n".join(evidence.notes)
+
+
+def test_a_table_of_contents_whose_enums_python_3_11_2_has_pickled_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: it pickles them as `getattr(class, name)`, and the checkpoint was refused as code."""
+    monkeypatch.setattr(
+        _MEM_FORMAT_ENCODING, "__reduce_ex__", lambda self, _protocol: (getattr, (type(self), self.name))
+    )
+    files = [write_dcp(tmp_path / f"rank{rank}", bump=1e-3 * (rank == 1)) for rank in range(3)]
+    assert b"getattr" in (files[0] / ".metadata").read_bytes()
+    (finding,), _ = judged(*files)
+    assert finding.ranks == (1,)
 
 
 @pytest.mark.parametrize("suffix", FORMATS, ids=["pt", "safetensors", "dcp"])
