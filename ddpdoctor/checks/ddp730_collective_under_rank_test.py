@@ -14,7 +14,14 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_buffers, trains, wraps_of
+from ddpdoctor.analysis.training_code.models_and_loaders import (
+    always_wrapped,
+    forwards_of,
+    has_buffers,
+    loss_of,
+    trains,
+    wraps_of,
+)
 from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, leads_to_collective
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -193,6 +200,10 @@ def _backward(graph: CallGraph, function: Function, call: Call, guard: Guard) ->
     """The backward of the wrapped model that a call is, or makes, where those that the test sends another way make none."""
     backward = leads_to_backward(graph, call)
     if backward is None or may_be_made_by_others(function, "backward", guard):
+        return None
+    loss = loss_of(graph, backward)
+    models = [forward.receiver for _, forward in (forwards_of(graph, loss) if loss is not None else ())]
+    if any(_has_its_own_group(wrap) for model in models if model is not None for _, wrap in wraps_of(graph, model)):
         return None
     return CallOfAllRanks(backward, (call,) if backward is not call else ())
 
