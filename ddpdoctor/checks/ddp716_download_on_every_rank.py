@@ -115,6 +115,9 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 3) ->
     """Whether a file that makes a process group or a wrapper leads here, with nothing that keeps other ranks behind."""
     if _waits(function, call) or function.guards or _is_hook_before_the_ranks(function):
         return False
+    callers = graph.callers.get(function.id, ())
+    if callers and all(_waits(caller, site) for caller, site in callers):
+        return False
     if graph.is_hook_of_lightning(function):
         return True
     file = function.id.partition("::")[0]
@@ -125,8 +128,7 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 3) ->
         return True
     if graph.on_all_ranks(function) is True and started_on_each_rank(graph, function):
         return True
-    callers = graph.callers.get(function.id, ()) if depth else ()
-    return any(
+    return depth > 0 and any(
         not any(guard.by_rank for guard in site.guards) and _trains(graph, caller, site, depth - 1)
         for caller, site in callers
     )

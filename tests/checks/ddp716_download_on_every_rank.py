@@ -37,6 +37,22 @@ def main(args):
 main(parse())
 """
 
+_BEHIND_THE_FIRST = """\
+@contextmanager
+def first(local_rank):
+    if local_rank != 0:
+        dist.barrier()
+    yield
+    if local_rank == 0:
+        dist.barrier()
+
+
+def fetch():
+    datasets.CIFAR10("data", download=True)
+
+
+def main():
+"""
 SICK = (
     Sick(
         evidence=training(
@@ -88,5 +104,12 @@ HEALTHY = (
             ('    if local_rank == 0:\n        datasets.CIFAR10("data", download=True)\n'),
             '    datasets.CIFAR10("data", download=local_rank == 0)\n',
         )
+    ),
+    training(  # the caller lets the first rank go first
+        ("def main():\n", _BEHIND_THE_FIRST),
+        (
+            '    if local_rank == 0:\n        datasets.CIFAR10("data", download=True)\n    dist.barrier()\n',
+            "    with first(local_rank):\n        fetch()\n",
+        ),
     ),
 )
