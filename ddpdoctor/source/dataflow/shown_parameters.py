@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ddpdoctor.source.names import torch_names as names
 from ddpdoctor.source.syntax.scopes import RawCall, Scope
@@ -13,11 +13,14 @@ _WRITES = frozenset({"write", "writerow", "write_text"})
 """Methods of files that take what they write, and no path."""
 
 
-def shows_what_it_gets(function: Scope) -> bool:
-    """Whether a function prints or logs one of its parameters, as it is or in a text."""
+def shows_what_it_gets(function: Scope, own_methods: Container[str]) -> bool:
+    """Whether a function prints or logs one of its parameters, as it is or in a text.
+
+    What a method of the program's own makes of a parameter is another value: `meter.compute()` may sum over all ranks.
+    """
     given = {*function.parameters, *_rest(function)} - {"self", "cls"}
     return bool(given) and any(
-        part.id in given for call in function.calls if _shows(call) for part in _names_given(call.node)
+        part.id in given for call in function.calls if _shows(call) for part in _names_given(call.node, own_methods)
     )
 
 
@@ -36,7 +39,12 @@ def _rest(function: Scope) -> Iterator[str]:
             yield one.arg
 
 
-def _names_given(node: ast.Call) -> Iterator[ast.Name]:
-    """The names in what a call is given."""
-    for argument in (*node.args, *(one.value for one in node.keywords)):
-        yield from (part for part in ast.walk(argument) if isinstance(part, ast.Name))
+def _names_given(node: ast.Call, own_methods: Container[str]) -> Iterator[ast.Name]:
+    """The names in what a call is given, without the objects whose own methods are called there."""
+    parts = [part for argument in (*node.args, *(one.value for one in node.keywords)) for part in ast.walk(argument)]
+    asked = {
+        id(part.func.value)
+        for part in parts
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in own_methods
+    }
+    yield from (part for part in parts if isinstance(part, ast.Name) and id(part) not in asked)

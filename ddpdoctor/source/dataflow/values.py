@@ -184,7 +184,7 @@ class Values:
     def shows(self, function: Scope) -> bool:
         """Whether a function of the program prints or logs what it is given."""
         if id(function) not in self._showing:
-            self._showing[id(function)] = shows_what_it_gets(function)
+            self._showing[id(function)] = shows_what_it_gets(function, self.index.owners)
         return self._showing[id(function)]
 
     def meaning(self, node: ast.Call, at: At) -> Meaning:
