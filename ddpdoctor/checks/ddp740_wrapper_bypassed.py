@@ -166,7 +166,7 @@ def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str,
     if wrapped is not None:
         return forward.receiver.text, wrapped, forward.place
     model = forward.receiver.only(Kind.MODEL)
-    if model is None or len([one for one in forward.receiver.origins if one.kind is Kind.MODEL]) != 1:
+    if model is None or len({one.made for one in forward.receiver.origins if one.kind is Kind.MODEL}) != 1:
         return None
     for owner, wrap in graph.calls("wrap-ddp"):
         inner = wrap.argument("module", 0)
