@@ -21,6 +21,24 @@ SICK = (
         ),
         where=("train.py:51 main",),
     ),
+    Sick(
+        evidence=training(
+            (
+                "            optimizer.step()\n",
+                (
+                    "            if rank == 0:\n"
+                    "                weight = ddp.module.fc.weight\n"
+                    "                weight.grad[0].zero_()\n"
+                    "            optimizer.step()\n"
+                ),
+            )
+        ),
+        says=(
+            "zero_ changes the gradients inside `if rank == 0` (line 50): the ranks step "
+            "differently, and their weights part"
+        ),
+        where=("train.py:52 main",),
+    ),
 )
 HEALTHY = (
     training(

@@ -64,7 +64,7 @@ def makes_an_object(node: ast.expr | None) -> bool:
 
 
 def is_gradient(node: ast.expr) -> bool:
-    """Whether an expression is written as the gradient of something: `p.grad`, `p.grad.data`."""
-    if isinstance(node, ast.Attribute) and node.attr == "data":
+    """Whether an expression is written as the gradient of something, or a part of it: `p.grad`, `p.grad.data[0]`."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
         node = node.value
     return isinstance(node, ast.Attribute) and node.attr == "grad"
