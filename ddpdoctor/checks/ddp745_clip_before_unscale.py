@@ -53,15 +53,17 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
     if not any(graph.calls_near(function, "clip")) or graph.any_program(function, ("get_scale",)):
         return
     scaled: Step | None = None
-    clipped: tuple[Call, Step] | None = None
+    clipped: tuple[Call, Step, Step] | None = None
     for _, at, call in calls_in(unfolded(graph, function)):
         if call.does == "scale" and _is_scaler(call) and not _is_off(graph, call):
             scaled, clipped = at, None
         elif call.does == "unscale":
-            scaled = clipped = None
+            scaled = None
+            if clipped is not None and not _whenever(clipped[2], at):
+                clipped = None
         elif call.does == "clip" and call.name.startswith("torch."):
             if scaled is not None and clipped is None and not _may_exclude((*at.guards, *at.left), scaled.guards):
-                clipped = call, scaled
+                clipped = call, scaled, at
         elif call.does == "step" and _is_scaler(call):  # what comes behind it is of the next step
             if clipped is not None and _holds(graph, call, clipped[0]):
                 scale = clipped[1].item
@@ -69,6 +71,12 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
                 yield _finding(clipped[0], scale, call)
                 return
             scaled = clipped = None
+
+
+def _whenever(clip: Step, unscale: Step) -> bool:
+    """Whether the gradients that are clipped are always unscaled later: in another branch, others are."""
+    around = {(guard.test, guard.form, guard.branch) for guard in clip.guards}
+    return all((guard.test, guard.form, guard.branch) in around for guard in unscale.guards)
 
 
 def _holds(graph: CallGraph, step: Call, clip: Call) -> bool:

@@ -29,6 +29,24 @@ _IN_A_STEP_OF_ITS_OWN = (
         "            step(images, labels)\n",
     ),
 )
+_IN_A_HELPER = (
+    (
+        "def main():\n",
+        (
+            "def update(scaler, optimizer, parameters, limit):\n"
+            "    torch.nn.utils.clip_grad_value_(parameters, limit)\n"
+            "    UNSCALE"
+            "    scaler.step(optimizer)\n"
+            "    scaler.update()\n\n\n"
+            "def main():\n"
+        ),
+    ),
+    ("    best = 0.0\n", "    scaler = torch.amp.GradScaler()\n    best = 0.0\n"),
+    (
+        "            loss.backward()\n            optimizer.step()\n",
+        ("            scaler.scale(loss).backward()\n            update(scaler, optimizer, ddp.parameters(), 1.0)\n"),
+    ),
+)
 SICK = (
     Sick(
         evidence=training(
@@ -56,6 +74,14 @@ SICK = (
             "before: the threshold is wrong by the loss scale"
         ),
         where=("train.py:49 step", "train.py:48 step"),
+    ),
+    Sick(
+        evidence=training(*_IN_A_HELPER, ("    UNSCALE", "    scaler.unscale_(optimizer)\n")),
+        says=(
+            "clip_grad_value_ clips gradients that `scaler.scale` has multiplied, and nothing unscales them "
+            "before: the threshold is wrong by the loss scale"
+        ),
+        where=("train.py:24 update", "train.py:57 main"),
     ),
 )
 _OFF = (
@@ -89,5 +115,13 @@ HEALTHY = (
             ),
         ),
         ("    best = 0.0\n", ("    scaler = torch.amp.GradScaler()\n    best = 0.0\n")),
+    ),
+    training(  # unscaled for the clip of the other branch
+        *_IN_A_HELPER,
+        (
+            "    UNSCALE",
+            "    if limit > 9:\n        scaler.unscale_(optimizer)\n        torch.nn.utils.clip_grad_norm_(parameters, 9)\n",
+        ),
+        ("    torch.nn.utils.clip_grad_value_", "    if limit <= 9:\n        torch.nn.utils.clip_grad_value_"),
     ),
 )
