@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
-from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -19,6 +19,9 @@ RULE = Rule(
     severity=Severity.WARN,
     remedy="wrap the model in DistributedDataParallel alone, with `device_ids=[local_rank]`",
 )
+
+_MOST_CALLS = 3
+"""Functions between the one that makes the process group and the one that wraps."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -36,6 +39,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             what = f"line {line} wraps in DDP what is wrapped in nn.DataParallel here: every rank uses every GPU"
             yield _finding(call, around, what)
             continue
+        if _has_its_device(call):
+            continue
         owner, way = _with_test(graph, function, call)
         if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
@@ -43,15 +48,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         chosen = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
         if (chosen and not alone) or graph.on_all_ranks(owner) is not True:
             continue
-        inits = [one for one in owner.calls if one.order < way.order and _needs_a_group(graph, one)]
-        outer = [
-            init
-            for caller, above in graph.callers.get(owner.id, ())
-            for init in caller.calls
-            if init.order < above.order and _initialises(graph, init)
-        ]
-        if inits or outer:
-            first = (inits or outer)[0]
+        inits = (one for one in owner.calls if one.order < way.order and _needs_a_group(graph, one))
+        first = next(inits, None) or _group_above(graph, owner)
+        if first is not None:
             made = "wrapped one in DDP" if first.does == "wrap-ddp" else "made a process group"
             who, uses = ("one rank", "it uses") if alone else ("every rank", "each of them uses")
             message = f"{who} wraps a model in nn.DataParallel though line {first.place.line} {made}: {uses} every GPU"
@@ -60,6 +59,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _finding(call: Call, first: Call, what: str) -> Finding:
     return code_finding(RULE, what, call.place, first.place)
+
+
+def _has_its_device(call: Call) -> bool:
+    """Whether DataParallel gets the one device of this rank: it then uses no other."""
+    devices = call.argument("device_ids", 1)
+    return devices is not None and devices.may(*RANK_KINDS) is not None
 
 
 def _with_test(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call]:
@@ -81,6 +86,18 @@ def _of_one_rank(call: Call) -> bool:
 def _needs_a_group(graph: CallGraph, call: Call) -> bool:
     """Whether a call that is always made makes the process group, or wraps a model in DDP, which needs one."""
     return _initialises(graph, call) or (call.does == "wrap-ddp" and not call.guards)
+
+
+def _group_above(graph: CallGraph, function: Function, calls: int = _MOST_CALLS) -> Call | None:
+    """The call that makes the process group before a function is called, always, in a caller or further up."""
+    for caller, site in graph.callers.get(function.id, ()) if calls else ():
+        if not all(guard.form == "main" or _asks_for_devices(guard) for guard in site.guards):
+            continue
+        before = (one for one in caller.calls if one.order < site.order and _initialises(graph, one))
+        found = next(before, None) or _group_above(graph, caller, calls - 1)
+        if found is not None:
+            return found
+    return None
 
 
 def _wrapper_inside(graph: CallGraph, call: Call) -> Call | None:
