@@ -35,7 +35,7 @@ _DATA_SETS = frozenset({"dataset", "prepare-data"})
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each loader over a whole map-style data set that feeds the wrapped model."""
     for function, loader in graph.calls("loader"):
-        if _has_sampler(loader):
+        if _has_sampler(graph, loader):
             continue
         if not loader.name.endswith("DataLoader") or any(argument.name == "**" for argument in loader.arguments):
             continue
@@ -58,11 +58,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 loader.place,
                 trained.place,
                 *_asked_for_at(graph, function, loader),
-                remedy="give the loader to the framework (`accelerator.prepare`, `fabric.setup_dataloaders`), which divides it"
-                if graph.any_program(function, ("accelerate", "fabric"))
-                else f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
-                "every epoch",
+                remedy=_remedy(graph, function, loader, dataset),
             )
+
+
+def _remedy(graph: CallGraph, function: Function, loader: Call, dataset: Value) -> str:
+    """What gives each rank its part: a framework, the loader's own sampler, or one of torch's."""
+    if graph.any_program(function, ("accelerate", "fabric")):
+        return "give the loader to the framework (`accelerator.prepare`, `fabric.setup_dataloaders`), which divides it"
+    given = (loader.argument("sampler", 3), loader.argument("batch_sampler", 4))
+    own = next((one for one in given if one is not None and one.may(Kind.INSTANCE)), None)
+    if own is not None:
+        return f"have `{own.text}` give each rank its part: every n-th item from its rank on, with n the world size"
+    return f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in every epoch"
 
 
 def _run_by_ignite(graph: CallGraph, function: Function, loader: Call) -> Call | None:
@@ -78,15 +86,22 @@ def _asked_for_at(graph: CallGraph, function: Function, loader: Call) -> list[Pl
     return [site.place for _, site in sites] if len(sites) == 1 else []
 
 
-def _has_sampler(loader: Call) -> bool:
-    """Whether a loader draws through anything but one of torch's samplers that know of one process only."""
+def _has_sampler(graph: CallGraph, loader: Call) -> bool:
+    """Whether a loader draws through anything but a sampler that knows of one process only."""
     given = (loader.argument("sampler", 3), loader.argument("batch_sampler", 4))
-    return not all(one is None or one.constant == "None" or _is_plain(one) for one in given)
+    return not all(one is None or one.constant == "None" or _is_plain(graph, one) for one in given)
 
 
-def _is_plain(sampler: Value) -> bool:
+def _is_plain(graph: CallGraph, sampler: Value) -> bool:
+    """Whether it is one of torch's plain samplers, or one of the program's that nothing tells of its rank."""
     one = sampler.only(Kind.OBJECT)
-    return one is not None and one.note == "plain-sampler"
+    if one is not None:
+        return one.note == "plain-sampler"
+    own = sampler.only(Kind.INSTANCE)
+    made = graph.made.get(own.made) if own is not None else None
+    if made is None or made[1].does != "rankless-sampler":
+        return False
+    return not any(_may_be_own(each.value) or each.value.may(Kind.INSTANCE) for each in made[1].arguments)
 
 
 def _may_be_given(graph: CallGraph, function: Function, loader: Call) -> bool:

@@ -3,7 +3,33 @@
 from tests.checks import Sick
 from tests.training_programs import training
 
+_BUCKETS = """\
+class Buckets(torch.utils.data.Sampler):
+    def __init__(self, lengths, size):
+        self.order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        self.size = size
+
+    def __iter__(self):
+        for start in range(0, len(self.order), self.size):
+            yield self.order[start : start + self.size]
+
+
+def main():
+"""
+_IN_BUCKETS = (
+    ("def main():\n", _BUCKETS),
+    ("        sampler.set_epoch(epoch)\n", ""),
+    ("    sampler = DistributedSampler(train_data)\n", "    sampler = Buckets([8, 9], 64)\n"),
+    ("batch_size=64, sampler=sampler)", "batch_sampler=sampler)"),
+)
 SICK = (
+    Sick(  # a sampler of the program's own that nothing tells of its rank
+        evidence=training(*_IN_BUCKETS),
+        says=(
+            "no DistributedSampler: each rank goes over all of `train_data`, and the ranks train on the same samples"
+        ),
+        where=("train.py:46 main", "train.py:58 main"),
+    ),
     Sick(
         evidence=training(
             ("batch_size=64, sampler=sampler)", "batch_size=64, shuffle=True)"),
@@ -17,6 +43,8 @@ SICK = (
     ),
 )
 HEALTHY = (
+    training(*_IN_BUCKETS, ("in range(0, len(self.order), self.size)", "in self.starts_of_this_rank()")),
+    training(*_IN_BUCKETS, ("Buckets([8, 9], 64)", "Buckets([8, 9][rank::2], 64)")),
     training(("batch_size=64, sampler=sampler)", "batch_size=64, shuffle=sampler is None, sampler=sampler)")),
     training(
         (

@@ -14,7 +14,7 @@ from ddpdoctor.source.dataflow.attribute_access import class_meant, class_named,
 from ddpdoctor.source.dataflow.literals import default_literal, known_literal
 from ddpdoctor.source.dataflow.object_attributes import attribute_of
 from ddpdoctor.source.dataflow.origins import At, Origins
-from ddpdoctor.source.dataflow.own_samplers import needs_the_epoch
+from ddpdoctor.source.dataflow.own_samplers import knows_no_rank, needs_the_epoch
 from ddpdoctor.source.dataflow.written_calls import called_for, method_by_text
 from ddpdoctor.source.dataflow.written_dicts import only_value
 from ddpdoctor.source.names import framework_names
@@ -258,6 +258,8 @@ def _of_class(values: Values, found: Scope) -> str:
             return "loader"
         if needs_the_epoch(values, found):
             return "own-sampler"
+        if knows_no_rank(values, found):
+            return "rankless-sampler"
         if is_trainer(values, found):
             return "hf-trainer"
     return ""

@@ -1,8 +1,9 @@
-"""Samplers of the program's own classes: whose order only a `set_epoch` from outside changes."""
+"""Samplers of the program's own classes: whose order only a `set_epoch` from outside changes, and which know of no rank."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,21 @@ _BASES = frozenset({"Sampler", "BatchSampler", "Dataset", "IterableDataset", "ob
 """Bases from libraries that know nothing of epochs."""
 _SEEDED = ("seed", "manual_seed", "Random", "RandomState", "default_rng")
 """What the seed of a generator is given to."""
+_OF_SEVERAL = re.compile(r"(?i)rank|world|replica|shard|proc|dist|node|device|fabric|accelerat")
+"""What is in the names by which a sampler would ask for its part."""
+
+
+def knows_no_rank(values: Values, cls: Scope) -> bool:
+    """Whether a sampler derives from torch's plain ones, and no name in its classes says that it divides the data."""
+    if not values.project.is_a(cls, "Sampler", "BatchSampler"):
+        return False
+    classes = list(_with_bases(values, cls))
+    return all(
+        not any(_OF_SEVERAL.search(word) for word in _words(one.node))
+        if isinstance(one, Scope)
+        else one.rpartition(".")[2] in _BASES
+        for one in classes
+    )
 
 
 def needs_the_epoch(values: Values, cls: Scope) -> bool:
@@ -86,6 +102,14 @@ def _seeds(method: ast.AST, name: str) -> bool:
 
 def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _words(cls: ast.AST) -> Iterator[str]:
+    """All names and texts in a class."""
+    for node in ast.walk(cls):
+        word = next((getattr(node, name) for name in ("id", "attr", "arg", "value") if hasattr(node, name)), None)
+        if isinstance(word, str):
+            yield word
 
 
 def _reads(node: ast.expr, names: set[str]) -> bool:
