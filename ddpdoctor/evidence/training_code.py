@@ -129,8 +129,6 @@ class Call:
     """The orders of the loops around it, outermost first."""
     contexts: tuple[Context, ...] = ()
     """The `with` blocks around it, outermost first."""
-    result: str = ""
-    """The name that the result is assigned to, as written."""
     variant: str = ""
     """Of a function that is looked at call by call, which of these calls: `@2`."""
     given: tuple[tuple[str, str], ...] = ()
