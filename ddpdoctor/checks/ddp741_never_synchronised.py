@@ -27,9 +27,9 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function whose forwards all run under no_sync; info where only the backward does."""
     for function in graph.functions.values():
-        if not graph.calls_of(function, "step"):
+        if (step := _step(graph, function)) is None:
             continue
-        if (found := _in_a_called_function(graph, function)) is not None:
+        if (found := _in_a_called_function(graph, function, step)) is not None:
             yield found
             continue
         forwards = [
@@ -42,35 +42,47 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         inside = [call for call in forwards if _off(call)]
         if len(inside) == len(forwards):
-            yield _never(function, inside[0])
+            yield _never(step, inside[0])
         elif switch := _switched_off(graph, function, forwards[0]) or _off_until_step(function, forwards):
-            yield _off_for_good(function, forwards[0], switch)
+            yield _off_for_good(step, forwards[0], switch)
         elif not inside and backwards and all(_off(call) for call in backwards):
             yield _saves_nothing(backwards[0])
 
 
-def _in_a_called_function(graph: CallGraph, function: Function) -> Finding | None:
+def _step(graph: CallGraph, function: Function) -> Call | None:
+    """The first step of an optimizer in a function; where it makes all the forwards itself, also in one that it calls."""
+    if own := graph.calls_of(function, "step"):
+        return own[0]
+    if not any(_is_ddp_forward(call) for call in graph.calls_of(function, "forward")):
+        return None
+    calls = calls_in(unfolded(graph, function))
+    others = (call for _, at, call in calls if at.call_path and _is_ddp_forward(call) and trains(graph, call))
+    if len(calls) >= MOST_STEPS or next(others, None) is not None:
+        return None
+    return next((call for _, _, call in calls if call.does == "step"), None)
+
+
+def _in_a_called_function(graph: CallGraph, function: Function, step: Call) -> Finding | None:
     """The same where a function that is called makes the forwards: under no_sync, or with the synchronisation off."""
     if any(_is_ddp_forward(call) for call in graph.calls_of(function, "forward")):
         return None
     steps = unfolded(graph, function)
-    forwards = [(step, call) for _, step, call in calls_in(steps) if _is_ddp_forward(call) and trains(graph, call)]
-    backwards = [(step, call) for _, step, call in calls_in(steps) if call.does == "backward"]
+    forwards = [(at, call) for _, at, call in calls_in(steps) if _is_ddp_forward(call) and trains(graph, call)]
+    backwards = [(at, call) for _, at, call in calls_in(steps) if call.does == "backward"]
     if not forwards or len(steps) == MOST_STEPS:
         return None
     if any(
-        reduces_by_hand(graph, step.owner, call)
-        or (step.call_path and reduces_by_hand(graph, function, step.call_path[0]))
-        for step, call in backwards
+        reduces_by_hand(graph, at.owner, call) or (at.call_path and reduces_by_hand(graph, function, at.call_path[0]))
+        for at, call in backwards
     ):
         return None
-    around = [next((one for one in (*step.call_path, call) if _off(one)), None) for step, call in forwards]
+    around = [next((one for one in (*at.call_path, call) if _off(one)), None) for at, call in forwards]
     if around[0] is not None and all(around):
-        return _never(function, around[0])
-    step, forward = forwards[0]
-    switch = _switched_off(graph, step.owner, forward)
+        return _never(step, around[0])
+    first, forward = forwards[0]
+    switch = _switched_off(graph, first.owner, forward)
     before = switch is not None and switch.place.line < forward.place.line and switch.place.file == forward.place.file
-    return _off_for_good(function, forward, switch) if switch is not None and before else None
+    return _off_for_good(step, forward, switch) if switch is not None and before else None
 
 
 def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change | None:
@@ -108,16 +120,21 @@ def _off_until_step(function: Function, forwards: list[Call]) -> Change | None:
     return last if off and same and not on else None
 
 
-def _off_for_good(function: Function, forward: Call, switch: Change) -> Finding:
-    step = next(call for call in function.calls if call.does == "step")
+def _off_for_good(step: Call, forward: Call, switch: Change) -> Finding:
     return code_finding(
         RULE,
-        f"`{switch.key} = {switch.value.text}` {_stays(switch)} before the step in line {step.place.line}, which uses "
+        f"`{switch.key} = {switch.value.text}` {_stays(switch)} before the step in {_line(step, forward)}, which uses "
         "gradients of this rank alone",
         switch.place,
         forward.place,
         remedy=f"set `{switch.key} = True` for the forward and backward of the last micro-batch",
     )
+
+
+def _line(step: Call, forward: Call) -> str:
+    """Where a step stands, for a reader who has the forward before him."""
+    near = step.place.file == forward.place.file
+    return f"line {step.place.line}" if near else f"{step.place.file}:{step.place.line}"
 
 
 def _stays(switch: Change) -> str:
@@ -138,13 +155,12 @@ def _off(call: Call) -> bool:
     return context is not None and context.plain
 
 
-def _never(function: Function, forward: Call) -> Finding:
+def _never(step: Call, forward: Call) -> Finding:
     context = forward.under(".no_sync")
-    step = next(call for call in function.calls if call.does == "step")
     assert context is not None
     return code_finding(
         RULE,
-        f"every forward runs under `{context.text}`: the step in line {step.place.line} uses gradients of this rank alone",
+        f"every forward runs under `{context.text}`: the step in {_line(step, forward)} uses gradients of this rank alone",
         replace(forward.place, line=context.line, column=1),
         forward.place,
         step.place,

@@ -4,7 +4,40 @@ from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.training_programs import training
 
+_STEP = """\
+def update(optimizer, parameters):
+    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimizer.step()
+
+
+def last(ddp, optimizer, images, labels):
+    nn.functional.cross_entropy(ddp(images), labels).backward()
+    optimizer.step()
+
+
+def main():
+"""
+_STEPS_IN_A_FUNCTION = (
+    ("def main():\n", _STEP),
+    ("            optimizer.step()\n        accuracy", "            UPDATE\n        accuracy"),
+    (
+        (
+            "            loss = nn.functional.cross_entropy(ddp(images.to(device)), labels.to(device))\n"
+            "            loss.backward()\n"
+        ),
+        (
+            "            with ddp.no_sync():\n"
+            "                loss = nn.functional.cross_entropy(ddp(images.to(device)), labels.to(device))\n"
+            "                loss.backward()\n"
+        ),
+    ),
+)
 SICK = (
+    Sick(
+        evidence=training(*_STEPS_IN_A_FUNCTION, ("UPDATE", "update(optimizer, ddp.parameters())")),
+        says="every forward runs under `ddp.no_sync()`: the step in line 25 uses gradients of this rank alone",
+        where=("train.py:58 main", "train.py:59 main", "train.py:25 update"),
+    ),
     Sick(
         evidence=training(
             (
@@ -35,6 +68,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    training(*_STEPS_IN_A_FUNCTION, ("UPDATE", "last(ddp, optimizer, images, labels)")),
     training(
         (
             (
