@@ -21,7 +21,7 @@ MOST_METADATA_BYTES = 1 << 30  # a hundred bytes for each part of each tensor
 _RECORDS = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem", "pathlib")
 
 _GIVE_RECORDS = {("torch.serialization", "_get_layout"), ("builtins", "getattr")}
-"""Functions whose results are told by nothing but that they are there; Python 3.11.0 to 3.11.3 pickle enums by `getattr`."""
+"""Functions whose results are only known to be there; Python 3.11.0 to 3.11.3 pickle enums by `getattr`."""
 
 
 class _Record:
