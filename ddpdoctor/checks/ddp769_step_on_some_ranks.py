@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import may_be_made_by_others
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.local_values import own_test
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -31,8 +32,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         ranked = graph.guarded_with_caller(function, call)
         if ranked is not None:
-            around, _, guard = ranked
-            if not _is_left_to_others(graph, around, guard):
+            around, site, guard = ranked
+            if not _is_left_to_others(graph, around, guard) and not reduces_by_hand(graph, around, site):
                 yield code_finding(
                     RULE,
                     f"`{call.text}` stands {guarded(guard)}: the other ranks {what}",

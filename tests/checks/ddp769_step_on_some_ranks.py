@@ -48,4 +48,5 @@ HEALTHY = (
     steps("worst = loss.detach().clone()", "dist.all_reduce(worst)", "if worst < 9:", "    optimizer.step()"),
     steps("if epoch % 2:", "    optimizer.step()"),
     steps("if rank == 0:", "    optimizer.step()", "else:", "    optimizer.step()"),
+    steps("if rank == 0:", "    optimizer.step()", "for p in ddp.parameters():", "    dist.broadcast(p.data, 0)"),
 )
