@@ -24,7 +24,7 @@ RULE = Rule(
     leads_to=("DDP408",),
 )
 
-_LONG = frozenset({"download", "prepare-data"})
+_LONG = frozenset({"download", "prepare-data", "process-pool"})
 _SOUNDS_LONG = re.compile(
     r"(?i)tokeni[sz]e|preprocess|(?:un)?pack(?![a-z])|un(?:tar|zip)(?![a-z])|decompress|benchmark|evaluate|extract(?:_|$)|convert_|encode_(?:all|data|corpus)|download|featuri[sz]e"
     r"|(?:prepare|build|make|create|write|generate|compute)_(?:\w{1,40}_)?(?:data|cache|corpus|index|vocab|vocabulary|dataset|manifest"

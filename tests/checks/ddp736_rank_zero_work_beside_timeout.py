@@ -14,7 +14,28 @@ ON_ONE_RANK = (
     ),
 )
 
+_CUT = """\
+def cut(scenes):
+    with ProcessPoolExecutor(16) as pool:
+        list(pool.map(print, scenes))
+
+
+def main():
+"""
 SICK = (
+    Sick(  # the work is divided among processes of one rank
+        evidence=training(
+            ("import os\n", "import os\nfrom concurrent.futures import ProcessPoolExecutor\n"),
+            ("def main():\n", _CUT),
+            ('        datasets.CIFAR10("data", download=True)\n', "        cut(os.environ)\n"),
+        ),
+        says=(
+            "`ProcessPoolExecutor(16)` runs on one rank, inside `if local_rank == 0` (line 36), while the "
+            "others wait in line 38: after the default timeout, 10 minutes with NCCL and 30 with gloo, they "
+            "end the job"
+        ),
+        where=("train.py:25 cut", "train.py:38 main"),
+    ),
     Sick(
         evidence=training(ON_ONE_RANK),
         says=(
