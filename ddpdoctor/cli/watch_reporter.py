@@ -139,10 +139,11 @@ class WatchReporter:
         elif idle is not None:
             self.say(f"no progress for {idle:.0f} s by now; the verdict above has not changed")
 
-    def last(self, report: Report, code: int, *, ended_by: str, compared: str = "") -> None:
+    def last(self, report: Report, code: int, *, ended_by: str, asked: str = "", compared: str = "") -> None:
         """The last message, below everything that the job and its launcher printed: the verdict, or that nothing was found.
 
-        Of a job that ended well, a verdict that stands above is not repeated. `compared` says what of the replicas was.
+        Of a job that ended well, a verdict that stands above is not repeated. `asked` is the signal by which somebody ended the
+        job, `compared` says what of the replicas was.
         """
         self._compared = compared
         gist = _gist(report)
@@ -154,8 +155,9 @@ class WatchReporter:
             self._shown = gist
             self._print(report, ended_by=ended_by)
         elif not gist:
+            signalled = f"; {asked} ended the job" if asked else ""
             ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"
-            self.say(f"nothing found: {self._watched()}{ended}")
+            self.say(f"nothing found: {self._watched()}{signalled}{ended}")
             for note in report.notes:
                 if note not in self._resumed:
                     self.say(f"note: {note}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ddpdoctor.cli.status_line import Progress, StatusLine, status_line
 from ddpdoctor.cli.watch_reporter import WatchReporter
 from ddpdoctor.cli.watch_side_files import SideFiles
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.evidence.ranks import EndRequest
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.launch.observed_job import ObservedJob, observe
 from ddpdoctor.launch.private_directory import private_directory
@@ -220,7 +222,10 @@ class _Session:
         self._line.close()
         self._progress.observe(self._known.ranks(), 0.0, time.monotonic())  # they went on while a verdict was made
         report = self._reporter.judged(end.evidence)
-        self._reporter.last(report, end.code, ended_by=self._ended_by, compared=self._known.replicas_compared())
+        request = end.evidence.one(EndRequest)
+        asked = signal.Signals(request.signal).name if request is not None else ""
+        compared = self._known.replicas_compared()
+        self._reporter.last(report, end.code, ended_by=self._ended_by, asked=asked, compared=compared)
         if not end.evidence.ranks and not report.findings:
             why = end.evidence.why_missing("Stacks")
             self._reporter.say(f"note: only stderr and the exit code were looked at, not the ranks: {why}")

@@ -257,6 +257,21 @@ def test_a_healthy_job_gets_one_line(script: Path) -> None:
     )
 
 
+def test_a_job_that_a_signal_ended_is_said_so(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    job = subprocess.Popen(
+        [*WATCH, "--", "sh", "-c", f"touch {mark}; exec sleep 60"], stderr=subprocess.PIPE, text=True
+    )
+    with job:
+        deadline = time.monotonic() + 60
+        while not mark.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        job.terminate()
+        _, said = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGTERM
+    assert "; SIGTERM ended the job; the job's exit code is 143\n" in said
+
+
 def test_quiet_leaves_a_healthy_job_without_a_word() -> None:
     ended = watch("--quiet", "--", "sh", "-c", "true")
     assert (ended.returncode, ended.stdout) == (0, "")
