@@ -14,7 +14,8 @@ _SETTINGS = frozenset({"lr", "weight_decay", "momentum", "betas", "eps"})
 """The options of parameter groups that programs write by hand."""
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
 _IN_PLACE = re.compile(
-    r"\b(?:data|weight|bias|param\w*|p)(?:\[[^\]]*\])?\.(?!requires_grad_)\w+[a-z0-9]_\(|\binit\.\w+[a-z]_\("
+    r"\b(?:data|weight|bias|param\w{0,40}|p)(?:\[[^\[\]]{0,80}\])?\.(?!requires_grad_)\w{1,80}[a-z0-9]_\("
+    r"|\binit\.\w{1,80}[a-z]_\("
 )
 """A call that writes weights: `layer.weight.data.mul_(0.9)`, `nn.init.zeros_(head.weight)`."""
 
