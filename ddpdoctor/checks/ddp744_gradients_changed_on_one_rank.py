@@ -12,7 +12,7 @@ from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.local_values import own_test
 from ddpdoctor.evidence.code_values import Origin
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Place
-from ddpdoctor.messages.code_findings import code_finding, guarded, short
+from ddpdoctor.messages.code_findings import code_finding, guarded, out_of, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -30,7 +30,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function, call in graph.calls("clip", "unscale", "change-gradient"):
         ranked = graph.guarded_with_caller(function, call)
         if ranked is not None and not answered_elsewhere(graph, *ranked):
-            yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank)
+            yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank, ranked[1].place.line)
         elif ranked is None and (found := own_test(graph, function, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
         elif ranked is None and call.does == "change-gradient":
@@ -65,11 +65,12 @@ def _backward_to_step(function: Function) -> tuple[float, float]:
     return min(backwards, default=math.inf), max(steps, default=-math.inf)
 
 
-def _finding(what: str, place: Place, guard: Guard, why: Origin | None) -> Finding:
+def _finding(what: str, place: Place, guard: Guard, why: Origin | None, line: int = 0) -> Finding:
+    """`line` is the one under the test, where it is not that of `place`."""
     return code_finding(
         RULE,
         f"{what} changes the gradients {guarded(guard)}: the ranks step differently, and their weights part",
         place,
         because=why,
-        remedy=f"move line {place.line} out of `if {guard.test}`",
+        remedy=out_of(guard, line or place.line),
     )

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.local_values import own_test
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.evidence.training_code import Call, Function, Guard
-from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank
+from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, out_of
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -39,7 +39,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     f"`{call.text}` stands {guarded(guard)}: the other ranks {what}",
                     call.place,
                     because=guard.by_rank,
-                    remedy=f"move line {call.place.line} out of `if {guard.test}`",
+                    remedy=out_of(guard, site.place.line),
                 )
         elif (own := own_test(graph, function, call.guards)) and not _is_left_to_others(graph, function, own[0]):
             guard, origin = own

@@ -93,6 +93,13 @@ def guarded(guard: Guard) -> str:
     return f"inside `{word} {guard.test}` (line {guard.line})"
 
 
+def out_of(guard: Guard, line: int) -> str:
+    """What makes a line run on every rank that a test, or a decorator, leaves to some."""
+    if guard.form == "decorator":
+        return f"move line {line} out of the function that {guard.test} runs on one rank"
+    return f"move line {line} out of `if {guard.test}`"
+
+
 def short(call: Call) -> str:
     """The name of what is called, as people say it: `all_reduce`, `barrier`."""
     return call.name.rpartition(".")[2]

@@ -13,4 +13,6 @@ def by_some(code: SourceCode | None, ranks: Sequence[int], sides: Sequence[Seque
     """The only such statement that a test of the rank leaves to one of these sides."""
     found = left_to_a_side(code, "weights", ranks, sides)
     for write, side in found.items() if len(found) == 1 else ():
-        yield from (Where.at(line_of(write), rank=rank, note=f"`{write.text}`") for rank in side)
+        yield from (
+            Where.at(line_of(write), rank=rank, note=f"`{write.text}`, under a test of the rank") for rank in side
+        )
