@@ -7,7 +7,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,9 @@ from ddpdoctor.analysis.training_code.program_files import files_together
 from ddpdoctor.evidence.training_code import Module, Place, Remark, Setting, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
+from ddpdoctor.source.dataflow.evaluator import Evaluator
 from ddpdoctor.source.dataflow.origins import At
-from ddpdoctor.source.dataflow.values import DEEPEST, FRAMES, Values
+from ddpdoctor.source.dataflow.values import DEEPEST, FRAMES
 from ddpdoctor.source.facts.function_facts import FunctionFacts
 from ddpdoctor.source.facts.guards import value_of
 from ddpdoctor.source.facts.options import options_of
@@ -26,6 +27,7 @@ from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.names.dotted_names import makes_an_object
 from ddpdoctor.source.names.framework_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.program.index import Index
+from ddpdoctor.source.program.program_code import ProgramCode
 from ddpdoctor.source.program.programs import distributed_programs
 from ddpdoctor.source.program.project import Project, Source
 from ddpdoctor.source.program.shared_values import SharedValues
@@ -209,17 +211,21 @@ def _facts(project: Project) -> TrainingCode:
     programs = distributed_programs(project)
     wanted = {file for program in programs for file in program.files}
     shared_values = SharedValues(index)
-    for file in sorted(wanted):
-        for scope in reachable[file].scopes:
-            shared_values.enter(scope)
-    values = Values(project, index)
-    _remember(values, (reachable[file] for file in sorted(wanted)))
-    values.near = files_together(programs)
-    values.programs = tuple({frozenset(program.files): None for program in programs})
-    values.wrapped = makers_of_models(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
-    values.drawn_from = makers_of_data(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
+    scopes = [scope for file in sorted(wanted) for scope in reachable[file].scopes]
+    for scope in scopes:
+        shared_values.enter(scope)
+    code = ProgramCode(
+        project,
+        index,
+        near=files_together(programs),
+        programs=tuple({frozenset(program.files): None for program in programs}),
+        wrapped=makers_of_models(index, scopes),
+        drawn_from=makers_of_data(index, scopes),
+    )
+    code.remember_makers(scopes)
+    values = Evaluator(code)
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))
-    maker, unused = FunctionFacts(values, started), UnusedParts(project, values.near)
+    maker, unused = FunctionFacts(values, started), UnusedParts(project, code.near)
     roots = {program.root for program in programs}
     modules = tuple(
         _module(source, maker, unused, full=source.file in wanted, root=source.file in roots)
@@ -240,14 +246,6 @@ def _all(project: Project) -> Iterator[Source]:
             if file not in seen:
                 seen.add(file)
                 pending.append(project.sources[file])
-
-
-def _remember(values: Values, sources: Iterable[Source]) -> None:
-    for source in sources:
-        for scope in source.scopes:
-            for call in scope.calls:
-                if call.last.endswith(("Loader", "Sampler", "Trainer", "DDP", "DataParallel")):
-                    values.made[values.where(call.node, scope)] = (call, scope)
 
 
 def _remarks(source: Source) -> tuple[Remark, ...]:

@@ -10,10 +10,9 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.source import training_code
+from ddpdoctor.source.dataflow.evaluator import Evaluator
 from ddpdoctor.source.dataflow.substitution import MOST_COPIED, MOST_DEEP, Substitutions, is_small
-from ddpdoctor.source.dataflow.values import Values
-from ddpdoctor.source.program.index import Index
-from ddpdoctor.source.program.project import Project
+from ddpdoctor.source.program.program_code import ProgramCode
 from tests.training_programs import UNDER_A_TEST
 
 PROGRAM = "from functools import partial\nfrom torch import nn\n{helpers}\n" + UNDER_A_TEST
@@ -56,12 +55,12 @@ def lint(monkeypatch: pytest.MonkeyPatch) -> Lint:
     def found(helpers: str, test: str, before: str = "pass") -> tuple[list[str], int]:
         made: list[Substitutions] = []
 
-        def values_of(project: Project, index: Index) -> Values:
-            values = Values(project, index)
+        def evaluator_of(code: ProgramCode) -> Evaluator:
+            values = Evaluator(code)
             made.append(values.substitutions)  # the values themselves are released in the end
             return values
 
-        monkeypatch.setattr(training_code, "Values", values_of)
+        monkeypatch.setattr(training_code, "Evaluator", evaluator_of)
         code = training_code.read_texts({"train.py": PROGRAM.format(helpers=helpers, before=before, test=test)})
         (substitutions,) = made
         report = diagnose(Evidence(job=(code,), launched=False), select=("DDP730",))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
-from ddpdoctor.source.dataflow.conditions import held_by, is_none
+from ddpdoctor.source.dataflow.conditions import held_by
 from ddpdoctor.source.dataflow.iteration import item_of
 from ddpdoctor.source.dataflow.lengths import grown
 from ddpdoctor.source.dataflow.origins import QUIET, At, Origins, joined, with_link
+from ddpdoctor.source.dataflow.returned_values import uncalled
 from ddpdoctor.source.dataflow.unpacking import part_of
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.syntax.scopes import Block, Definition, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 _SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
 _KEPT_IN_LISTS = frozenset({Kind.LOCAL, Kind.SHARED, Kind.CPU_TENSOR})
@@ -25,7 +23,7 @@ def given_by(values: Values, key: str, definition: Definition, scope: Scope) -> 
     """What one assignment gives a name."""
     if definition.form == "def":
         named = scope.functions.get(key)
-        return (values.uncalled(named, key),) if named is not None else ()
+        return (uncalled(values, named, key),) if named is not None else ()
     if definition.form == "sorted":
         return ()
     if definition.form == "shared":
@@ -71,21 +69,11 @@ def _begins_as_list(first: Definition) -> bool:
 
 def _had_by_some(values: Values, key: str, definition: Definition, scope: Scope) -> Origins:
     """The test of the rank that decides whether a name holds an object, where it holds None else."""
-    if (asked := (id(scope), key)) not in values.holding_none:
-        values.holding_none[asked] = any(is_none(other.value) for other in _all_definitions(values, key, scope))
-    if not values.holding_none[asked]:
+    if not values.functions.gives_none(scope, key):
         return ()
     block = definition.block
     test = values.of(block.test, At(scope, block.order, block.parent or block))
     return tuple(held_by(test, inverted=block.form == "else"))
-
-
-def _all_definitions(values: Values, key: str, scope: Scope) -> list[Definition]:
-    owner, _, name = key.rpartition(".")
-    cls = scope.of_class if owner == "self" else None
-    if cls is None:
-        return scope.definitions.get(key, [])
-    return [each for _, each, _ in values.index.attributes.get((id(cls), name), ())]
 
 
 def _entered(values: Values, node: ast.expr, at: At) -> Origins:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.source.dataflow.held_by_names import held_under
 from ddpdoctor.source.dataflow.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
 from ddpdoctor.source.dataflow.origins import At, Origins, joined, note_of, without_context
 from ddpdoctor.source.dataflow.reaching_definitions import END, reaching
+from ddpdoctor.source.dataflow.returned_values import returned, uncalled
+from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.dataflow.written_dicts import items_of
 from ddpdoctor.source.names import framework_names, rank_names
-from ddpdoctor.source.names import torch_names as names
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.calling_contexts import CallingContext
+from ddpdoctor.source.program.classes import class_meant, class_named, is_trainer
 from ddpdoctor.source.syntax.scopes import RawCall, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-    from ddpdoctor.source.program.calling_contexts import CallingContext
-
 
 _SAME_FOR_ALL = frozenset(
     {"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad_fn", "is_leaf", "layout", "is_sparse"}
@@ -39,16 +38,16 @@ def attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
         if assigned:
             _, always = reaching(assigned, at.order, at.block)
             if always:
-                return values.name(key, at)
+                return held_under(values, key, at)
         meant = values.project.resolve(at.scope, key)
         if isinstance(meant, tuple):
             module, name = meant
-            return values.name(name, At(module, END, module.root))
+            return held_under(values, name, At(module, END, module.root))
         if isinstance(meant, Scope):
-            return () if meant.is_class else (values.uncalled(meant, key),)
+            return () if meant.is_class else (uncalled(values, meant, key),)
         if meant.startswith("torch."):
             return ()
-        cls = class_meant(values, node.value, at)
+        cls = class_meant(values.project, node.value, at.scope)
         if cls is not None and (found := attribute_of(values, cls, node.attr)):
             return joined([*found, *field_of(values, cls.name, node.attr, at.scope.file)])
     return _of_object(values, node, key, at)
@@ -61,20 +60,6 @@ def _given_to_loader(node: ast.Call, name: str) -> ast.expr | None:
     if plain and not any(isinstance(one, ast.Starred) for one in node.args[: position + 1]):
         return node.args[position]
     return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
-
-
-def class_meant(values: Values, node: ast.expr, at: At) -> Scope | None:
-    """The class of the program that an expression names: its attributes are used without an object."""
-    name = dotted(node)
-    meant = values.project.resolve(at.scope, name) if name and name not in {"self", "cls"} else None
-    return meant if isinstance(meant, Scope) and meant.is_class else None
-
-
-def class_named(values: Values, name: str) -> Scope | None:
-    """The class of the program that an origin's note names, `file::Class`."""
-    file, _, cls = name.partition("::")
-    source = values.project.sources.get(file)
-    return source.scopes[0].classes.get(cls) if source is not None else None
 
 
 def _output_of_engine(values: Values, node: ast.Attribute, at: At) -> Origins:
@@ -92,7 +77,7 @@ def _output_of_engine(values: Values, node: ast.Attribute, at: At) -> Origins:
             if isinstance(made, ast.Call) and dotted(made.func).endswith("Engine") and made.args:
                 step = values.project.resolve(around, dotted(made.args[0]))
                 if isinstance(step, Scope) and not step.is_class:
-                    return values.returned(step)
+                    return returned(values, step)
     return ()
 
 
@@ -135,8 +120,6 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
 
 def _of_namespace(values: Values, owner: ast.expr, name: str, at: At) -> Origins:
     """What a `SimpleNamespace` was made with under a name; nothing of other objects."""
-    from ddpdoctor.source.dataflow.written_dicts import items_of  # which asks for attributes itself
-
     items = items_of(values, owner, at)
     return values.of(*items[name]) if items is not None and name in items else ()
 
@@ -144,20 +127,10 @@ def _of_namespace(values: Values, owner: ast.expr, name: str, at: At) -> Origins
 def _is_hf_trainer(values: Values, node: ast.expr, objects: Origins, at: At) -> bool:
     """Whether an object is the Trainer of transformers, or one of a class of the program that is derived from it."""
     if isinstance(node, ast.Name) and node.id == "self":
-        return at.scope.of_class is not None and is_trainer(values, at.scope.of_class)
-    made = (class_named(values, one.note) for one in objects if one.kind is Kind.INSTANCE)
+        return at.scope.of_class is not None and is_trainer(values.project, at.scope.of_class)
+    made = (class_named(values.project, one.note) for one in objects if one.kind is Kind.INSTANCE)
     return any(one.note == "hf-trainer" for one in objects) or any(
-        cls is not None and is_trainer(values, cls) for cls in made
-    )
-
-
-def is_trainer(values: Values, cls: Scope, hops: int = 4) -> bool:
-    """Whether a class of the program is derived from the Trainer of transformers."""
-    return any(
-        names.FUNCTIONS.get(base) == "hf-trainer"
-        if isinstance(base, str)
-        else hops > 0 and is_trainer(values, base, hops - 1)
-        for base in values.project.bases(cls)
+        cls is not None and is_trainer(values.project, cls) for cls in made
     )
 
 
@@ -190,7 +163,7 @@ def _reduced_by_itself(values: Values, objects: Origins, name: str) -> list[Orig
 
 def _constructed(values: Values, origin: Origin) -> tuple[RawCall, Scope, CallingContext | None] | None:
     """The call that made an object of a class of the program."""
-    cls = class_named(values, origin.note)
+    cls = class_named(values.project, origin.note)
     made = values.index.constructions.get(id(cls), ()) if cls is not None else ()
     place = without_context(origin.made)
     return next(((call, scope, None) for scope, call in made if values.where(call.node, scope) == place), None)
@@ -208,12 +181,14 @@ def _model_of_trainer(values: Values, trainer: Origin) -> Origins:
 
 def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
     if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
-        cls = class_named(values, origin.note)
+        cls = class_named(values.project, origin.note)
         if cls is None:
             return ()
         single = values.objects.find(cls, origin.made) if origin.kind is Kind.INSTANCE else None
         found = values.of_object(single, lambda: attribute_of(values, cls, name))
-        return found or (_model_of_trainer(values, origin) if name == "model" and is_trainer(values, cls) else ())
+        return found or (
+            _model_of_trainer(values, origin) if name == "model" and is_trainer(values.project, cls) else ()
+        )
     if name == "model" and origin.note == "hf-trainer":
         return _model_of_trainer(values, origin)
     if origin.kind is Kind.SOME_RANKS and origin.note == "uncertain":

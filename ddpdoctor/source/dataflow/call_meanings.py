@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
-from ddpdoctor.evidence.many_objects import in_large_numbers
-from ddpdoctor.source.dataflow.attribute_access import class_meant, class_named, is_trainer
 from ddpdoctor.source.dataflow.literals import default_literal, known_literal
 from ddpdoctor.source.dataflow.object_attributes import attribute_of
-from ddpdoctor.source.dataflow.origins import At, Origins
+from ddpdoctor.source.dataflow.origins import At, Meaning, Origins
 from ddpdoctor.source.dataflow.own_samplers import knows_no_rank, needs_the_epoch
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_calls import called_for, method_by_text
 from ddpdoctor.source.dataflow.written_dicts import only_value
 from ddpdoctor.source.names import framework_names
 from ddpdoctor.source.names import torch_names as names
 from ddpdoctor.source.names.dotted_names import dotted, is_gradient
+from ddpdoctor.source.program.classes import class_meant, class_named, is_trainer
 from ddpdoctor.source.program.registries import LookUp, look_up
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
 
 SHARDS = (frozenset({"shard_id", "num_shards"}), frozenset({"index", "num_shards"}))
 """The keywords by which DALI and `datasets` are told the rank's part of the data."""
@@ -36,41 +31,21 @@ _DATA = frozenset({"batch", "item", "forward"})
 """Notes of what a loader, or another forward, gives to a forward."""
 
 
-@in_large_numbers
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a call calls."""
-
-    name: str
-    """The full name as far as imports tell it, `.method` for the method of an unknown object."""
-    target: Scope | None = None
-    """The function or class of the program; None where it is none."""
-    does: str = ""
-    """What the call is for, as `evidence.training_code.Call.does`; empty where no rule asks for it."""
-
-
-def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
-    """What a call is for."""
-    context = None if values.context is None else values.context_in(at.scope)
-    single = None if values.single is None else values.single_in(at.scope)
-    key = (id(node), id(context), id(single))
-    known = values.meanings.get(key)
-    if known is not None:
-        assert isinstance(known, Meaning)
-        return known
+def found_meaning(values: Values, node: ast.Call, at: At) -> tuple[Meaning, bool]:
+    """What a call is for, and whether that is all: it met no question that is still open."""
     found, whole = values.answers.watch(_meaning, values, node, at)
     if node.keywords:
         found = _by_keywords(found, node, at)
     if not found.does:
         if canonical(found.name) in names.COMMANDS and _fetches(node):
             found = replace(found, does="download")
-        elif id(node) in values.drawn_from and found.target is None and found.name.rpartition(".")[2][:1].isupper():
+        elif (
+            id(node) in values.code.drawn_from and found.target is None and found.name.rpartition(".")[2][:1].isupper()
+        ):
             found = replace(found, does="" if found.name.startswith("torch.") else "dataset")
-        elif found.target is not None and not found.target.is_class and values.shows(found.target):
+        elif found.target is not None and not found.target.is_class and values.functions.shows(found.target):
             found = replace(found, does="log")
-    if whole:
-        values.meanings[key] = found
-    return found
+    return found, whole
 
 
 def _by_keywords(found: Meaning, node: ast.Call, at: At) -> Meaning:
@@ -181,7 +156,7 @@ def _of_member(values: Values, func: ast.Attribute, at: At) -> Scope | None:
     """The method that is called of a member of a class of the program: `Variable.RANK.read()`."""
     if not isinstance(func.value, ast.Attribute):
         return None
-    cls = class_meant(values, func.value.value, at)
+    cls = class_meant(values.project, func.value.value, at.scope)
     return values.project.method(cls, func.attr) if cls is not None and func.value.attr in cls.definitions else None
 
 
@@ -260,7 +235,7 @@ def _of_class(values: Values, found: Scope) -> str:
             return "own-sampler"
         if knows_no_rank(values, found):
             return "rankless-sampler"
-        if is_trainer(values, found):
+        if is_trainer(values.project, found):
             return "hf-trainer"
     return ""
 
@@ -315,11 +290,15 @@ def _of_known_object(values: Values, receiver: Origins, name: str, node: ast.Cal
     """What a method is for by the object that has it; None where the object does not tell."""
     for origin in receiver:
         if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
-            cls = class_named(values, origin.note)
+            cls = class_named(values.project, origin.note)
             method = values.project.method(cls, name) if cls is not None else None
             if method is not None:
                 return Meaning(name, method, "")
-            if cls is not None and name in framework_names.RUNS_OF_TRAINERS["hf-trainer"] and is_trainer(values, cls):
+            if (
+                cls is not None
+                and name in framework_names.RUNS_OF_TRAINERS["hf-trainer"]
+                and is_trainer(values.project, cls)
+            ):
                 return Meaning(f".{name}", None, "collective-run")
     kinds = {origin.kind for origin in receiver}
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
@@ -373,7 +352,7 @@ def _class_inside(values: Values, bare: Origin) -> Scope | None:
         return None
     wrap, scope, context = made
     models = values.within(context, lambda: values.of(wrap.node.args[0], At(scope, wrap.order, wrap.block)))
-    classes = [class_named(values, one.note) for one in models if one.kind is Kind.MODEL]
+    classes = [class_named(values.project, one.note) for one in models if one.kind is Kind.MODEL]
     return classes[0] if len(classes) == 1 else None
 
 
@@ -382,7 +361,7 @@ def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -
     if otherwise.does or otherwise.name.startswith(("torch.", "numpy.")):
         return otherwise
     if (inside := called_for(values, node, at)) is not None:
-        return meaning(values, *inside)
+        return values.meaning(*inside)
     found = values.of(node.func, at)
     kinds = {origin.kind: origin for origin in found}
     if Kind.WRAPPED in kinds or Kind.BARE in kinds:
@@ -392,9 +371,9 @@ def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -
     if (
         len(found) == 1
         and Kind.FUNCTION in kinds
-        and (made := values.function_named(kinds[Kind.FUNCTION].made)) is not None
+        and (made := values.code.function_named(kinds[Kind.FUNCTION].made)) is not None
     ):
         return Meaning(made.name, made)
-    cls = class_named(values, kinds[Kind.INSTANCE].note) if Kind.INSTANCE in kinds else None
+    cls = class_named(values.project, kinds[Kind.INSTANCE].note) if Kind.INSTANCE in kinds else None
     called = values.project.method(cls, "__call__") if cls is not None else None
     return Meaning(otherwise.name, called) if called is not None else otherwise

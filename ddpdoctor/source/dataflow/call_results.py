@@ -5,28 +5,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.dataflow.call_meanings import Meaning, canonical, meaning
+from ddpdoctor.source.dataflow.call_meanings import canonical
 from ddpdoctor.source.dataflow.data_sets import divided, is_streamed, subset
 from ddpdoctor.source.dataflow.decided_branches import alive
 from ddpdoctor.source.dataflow.lengths import UNEVEN, is_certain_rank, of_length
 from ddpdoctor.source.dataflow.literals import known_literal
-from ddpdoctor.source.dataflow.origins import At, Origins, environment, joined
+from ddpdoctor.source.dataflow.origins import At, Meaning, Origins, environment, joined
 from ddpdoctor.source.dataflow.package_calls import carried, of_package
-from ddpdoctor.source.dataflow.passed_through import given_back
+from ddpdoctor.source.dataflow.returned_values import returned
 from ddpdoctor.source.dataflow.single_objects import SingleObject
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_calls import of_lambda, with_literals
 from ddpdoctor.source.dataflow.written_dicts import is_environment
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.passed_through import given_back
 from ddpdoctor.source.program.shared_values import makes_collective, makes_equal
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
 
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
@@ -50,14 +47,14 @@ _DRAWS_AN_ORDER = frozenset({"permutation", "randperm", "shuffle", "choice"})
 def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     """What a call gives."""
     found = tuple(_result(values, node, at))
-    if id(node) in values.wrapped and not any(one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for one in found):
-        name = meaning(values, node, at).name
+    if id(node) in values.code.wrapped and not any(one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for one in found):
+        name = values.meaning(node, at).name
         return (Origin(kind=Kind.MODEL, text=name, made=values.where(node, at.scope)),)
     return found
 
 
 def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
-    what = meaning(values, node, at)
+    what = values.meaning(node, at)
     last = what.name.rpartition(".")[2]
     if what.target is not None:
         return _from_program(values, node, what, at)
@@ -119,11 +116,11 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
             kind = Kind.LOADER
         return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
     context, single = values.entered_by(target, node, at), _object_of(values, node, target, at)
-    if context is not None and (by_context := values.returned(target, context, single)):
+    if context is not None and (by_context := returned(values, target, context, single)):
         return by_context
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
-    found = values.returned(target, None, single)
+    found = returned(values, target, None, single)
     of_some = tuple(one for one in found if one.kind is Kind.SOME_RANKS)
     shared = Origin(kind=Kind.SHARED, text=f"{target.name}()")
     if makes_equal(target.name) and makes_collective(target):  # with one process it gives back what it got: shared, too
@@ -135,7 +132,7 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if makes_equal(target.name) or makes_collective(target):
         return (shared, *of_some)
     if target.returns:
-        given = given_back(values, node, target)
+        given = given_back(node, target, values.functions.names_returned(target))
         return (*carried(values, node, at, keep=frozenset({Kind.LOCAL}), only=given), *of_some)
     return ()
 
@@ -271,7 +268,7 @@ def _same(values: Values, node: ast.Call, at: At) -> Origins:
 
 def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At) -> Origins | None:
     """What `a, b = f()` gives to the target at `index`; None where it is not known."""
-    what = meaning(values, node, at)
+    what = values.meaning(node, at)
     first = index[0]
     if what.does == "deepspeed" and first == 0:
         where = values.where(node, at.scope)

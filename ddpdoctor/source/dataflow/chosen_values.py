@@ -6,16 +6,14 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.dataflow.attribute_access import class_meant
 from ddpdoctor.source.dataflow.origins import FLIPPED, At
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.classes import class_meant
 from ddpdoctor.source.syntax.scopes import Block, Definition, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 MOST = 6  # alternatives of one name that are looked at
 MOST_CHANGES = 8  # assignments to one number that are looked at
@@ -124,7 +122,11 @@ def is_member(values: Values, node: ast.expr, at: At) -> bool:
     """Whether an expression is `Role.LEADER` of a class of the program, in its own methods also `cls.LEADER`."""
     if not isinstance(node, ast.Attribute):
         return False
-    cls = at.scope.of_class if dotted(node.value) in {"self", "cls"} else class_meant(values, node.value, at)
+    cls = (
+        at.scope.of_class
+        if dotted(node.value) in {"self", "cls"}
+        else class_meant(values.project, node.value, at.scope)
+    )
     return cls is not None and node.attr in cls.definitions
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.grouping import grouped
@@ -20,11 +19,8 @@ from ddpdoctor.source.dataflow.chosen_values import (
 )
 from ddpdoctor.source.dataflow.lengths import of_empty_items
 from ddpdoctor.source.dataflow.origins import FLIPPED, TAINTS, At, Origins, or_unknown
-from ddpdoctor.source.names.dotted_names import dotted
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
+from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.names.dotted_names import dotted, is_none
 
 _NUMBERS_OF_RANKS = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.CONSTANT})
 _MIRRORED: dict[type[ast.cmpop], ast.cmpop] = {
@@ -242,8 +238,3 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
 def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:
     """Whether it is `model.module if ... else model`: of a model that is wrapped it is always what is inside."""
     return isinstance(body, ast.Attribute) and body.attr == "module" and dotted(body.value) == dotted(orelse) != ""
-
-
-def is_none(node: ast.expr | None) -> bool:
-    """Whether an expression is `None`."""
-    return isinstance(node, ast.Constant) and node.value is None

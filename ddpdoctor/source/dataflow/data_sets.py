@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.source.dataflow.origins import At, Origins
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 _KEEP_ALL_ROWS = frozenset(
     {"map", "with_format", "with_transform", "select_columns", "remove_columns", "rename_column", "rename_columns", "cast",

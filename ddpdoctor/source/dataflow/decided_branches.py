@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ddpdoctor.source.dataflow.literals import decided_by
 from ddpdoctor.source.dataflow.origins import At
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.syntax.scopes import Block, Definition, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
 
 MOST_LEFT = 8  # branches of one block that leave: factories have few
 MOST_DEFINITIONS = 12  # of one name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.dataflow.attribute_access import attribute
@@ -13,18 +12,17 @@ from ddpdoctor.source.dataflow.call_results import result
 from ddpdoctor.source.dataflow.chosen_values import truth
 from ddpdoctor.source.dataflow.conditions import chosen, compared, either_or_both, negated
 from ddpdoctor.source.dataflow.data_sets import of_huggingface
+from ddpdoctor.source.dataflow.held_by_names import held_under
 from ddpdoctor.source.dataflow.lengths import UNEVEN, at_drawn, is_alike, is_certain_rank, is_even, of_indices
 from ddpdoctor.source.dataflow.literals import decided_by, known_literal
 from ddpdoctor.source.dataflow.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.dataflow.origins import TAINTS, At, Origins, environment, joined, note_of
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import is_environment, items_of, of_any_key, place_of
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.divisions import numbered
 from ddpdoctor.source.syntax.scopes import Block, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 MOST_ITEMS = 12  # assignments to one key of a module's dict that are looked at
 _SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
@@ -104,7 +102,7 @@ def _of_module(values: Values, key: str, item: str, at: At) -> Origins:
 
 
 def _named(values: Values, name: str, at: At) -> Origins:
-    found = values.name(name, at)
+    found = held_under(values, name, at)
     if not found and name in rank_names.RANK_NAMES and not _defined_here(at.scope, name):
         return (Origin(kind=rank_names.RANK_NAMES[name], text=name, note=note_of(name)),)
     return found
@@ -127,7 +125,7 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     word = held.value if held is not None else None
     if isinstance(word, str):
         item = f"{key}[{word!r}]"
-        if key and item in at.scope.definitions and (found := values.name(item, at)):
+        if key and item in at.scope.definitions and (found := held_under(values, item, at)):
             return found
         if key and (found := _of_module(values, key, word, at)):
             return found

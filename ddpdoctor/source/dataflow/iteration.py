@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind, Origin
 from ddpdoctor.source.dataflow.lengths import is_drawn, of_items
 from ddpdoctor.source.dataflow.origins import At, Origins, constant, joined
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import items_of, of_any_key
 from ddpdoctor.source.names.dotted_names import dotted
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 
 def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> Origins:

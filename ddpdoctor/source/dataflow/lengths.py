@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.dataflow.origins import At, Origins
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.scopes import Block, Definition, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 UNEVEN = frozenset({"part", "length"})
 """Notes of what is longer on one rank than on another, or counts it."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.dataflow.literals import known_literal
 from ddpdoctor.source.dataflow.origins import At
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import items_of, only_value
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 MOST_LISTED = 24  # functions in one list
 MOST_HOPS = 4  # names from a loop to where its list is written
@@ -43,7 +40,7 @@ def functions_given(values: Values, node: ast.Call, at: At) -> Iterator[Scope]:
     if name not in at.scope.parameters or name in at.scope.definitions:
         return
     for made in dict.fromkeys(one.made for one in values.of(node.func, at) if one.kind is Kind.FUNCTION):
-        if (function := values.function_named(made)) is not None:
+        if (function := values.code.function_named(made)) is not None:
             yield function
 
 

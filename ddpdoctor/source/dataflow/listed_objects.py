@@ -6,18 +6,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.dataflow.attribute_access import class_named
+from ddpdoctor.source.dataflow.callers import position_of, ways_into
 from ddpdoctor.source.dataflow.listed_functions import method_asked_for
 from ddpdoctor.source.dataflow.origins import At, without_context
-from ddpdoctor.source.dataflow.parameters import given_to, position_of, ways_into
+from ddpdoctor.source.dataflow.parameters import given_to
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.classes import class_named
 from ddpdoctor.source.syntax.scopes import Block, Definition, RawCall, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 MOST_HOPS = 8  # names, parameters, attributes and functions from a loop to where its list is written
 MOST_ADDITIONS = 24
@@ -60,12 +58,31 @@ class ListedObjects:
         ranks = {tests for each in found if (tests := self._tests_of_ranks(each.at))}
         return found if len(ranks) <= 1 and any(each.object is not None for each in found) else []
 
-    def of_loop(self, node: ast.expr, at: At) -> list[Listed]:
+    def _of_loop(self, node: ast.expr, at: At) -> list[Listed]:
         """The same of what a loop of the program goes over, sought once."""
         key = (id(node), id(self.values.context_in(at.scope)))
         if key not in self._loops:
             self._loops[key] = self.of(node, at)
         return self._loops[key]
+
+    def methods_of_each(self, node: ast.Call, at: At) -> Iterator[tuple[Scope, At]]:
+        """The methods that a call of a loop's variable stands for, and where the object of each is put into the list."""
+        func = method_asked_for(self.values, node, at)
+        if func is None or not isinstance(func.value, ast.Name):
+            return
+        loops = [one for one in at.scope.definitions.get(func.value.id, ()) if one.form == "for"]
+        held = (
+            {without_context(one.made) for one in self.values.of(func.value, at) if one.kind is Kind.INSTANCE}
+            if loops
+            else set()
+        )
+        for loop in loops if held else ():
+            over = gone_over(loop.value, loop.index)
+            for each in self._of_loop(over, At(at.scope, loop.order, loop.block)) if over is not None else ():
+                cls = class_named(self.values.project, each.object.note) if each.object is not None else None
+                method = self.values.project.method(cls, func.attr) if cls is not None else None
+                if method is not None and each.object is not None and without_context(each.object.made) in held:
+                    yield method, each.at
 
     def _list(self, node: ast.expr | None, at: At, hops: int) -> list[Listed] | None:
         """All that is put into a list; None where it may be another list, or is none."""
@@ -110,7 +127,11 @@ class ListedObjects:
         )  # in its branch of `[Report()] if first else []`
         found = self.values.of(node, at)
         its = found[0] if len(found) == 1 and found[0].kind is Kind.INSTANCE else None
-        own = its is not None and its.made == self.values.where(node, at.scope) and class_named(self.values, its.note)
+        own = (
+            its is not None
+            and its.made == self.values.where(node, at.scope)
+            and class_named(self.values.project, its.note)
+        )
         return Listed(at, its if own else None)
 
     def _name(self, name: str, at: At, hops: int) -> list[Listed] | None:
@@ -144,7 +165,7 @@ class ListedObjects:
 
     def _attribute(self, name: str, at: At, hops: int) -> list[Listed] | None:
         cls, index = at.scope.of_class, self.values.index
-        if cls is None or self.values.assigned_outside(cls, name):
+        if cls is None or self.values.code.assigned_outside(cls, name):
             return None
         bases = [base for base in self.values.project.bases(cls) if isinstance(base, Scope)]
         if any((id(one), name) in index.attributes for one in (*bases, *index.below.get(id(cls), ()))):
@@ -158,7 +179,7 @@ class ListedObjects:
         assigned = [each for each in given if each[1].form == "assign"]
         if len(assigned) != (0 if parameter else 1) or len(given) > MOST_ADDITIONS:
             return None
-        if not self._shrunk.get(name, set()).isdisjoint(self.values.files_near(file)):
+        if not self._shrunk.get(name, set()).isdisjoint(self.values.code.files_near(file)):
             return None
         found: list[Listed] = []
         for scope, one, _ in given:
@@ -212,7 +233,7 @@ class ListedObjects:
         given = self._given[id(scope)].get(name, ())
         for call in given if len(given) <= MOST_ADDITIONS else ():
             called = call.target
-            near = self.values.files_near(called.file) if called is not None else frozenset()
+            near = self.values.code.files_near(called.file) if called is not None else frozenset()
             if any(not self._shrunk.get(one, set()).isdisjoint(near) for one in getattr(called, "parameters", ())):
                 return True
             if self._tests_of_ranks(At(scope, call.order, call.block)):
@@ -256,26 +277,6 @@ class ListedObjects:
             return False
         test = self.values.of(block.test, At(scope, block.order, block.parent or block))
         return any(one.kind in _OF_SOME for one in test)
-
-
-def methods_of_each(values: Values, node: ast.Call, at: At) -> Iterator[tuple[Scope, At]]:
-    """The methods that a call of a loop's variable stands for, and where the object of each is put into the list."""
-    func = method_asked_for(values, node, at)
-    if func is None or not isinstance(func.value, ast.Name):
-        return
-    loops = [one for one in at.scope.definitions.get(func.value.id, ()) if one.form == "for"]
-    held = (
-        {without_context(one.made) for one in values.of(func.value, at) if one.kind is Kind.INSTANCE}
-        if loops
-        else set()
-    )
-    for loop in loops if held else ():
-        over = gone_over(loop.value, loop.index)
-        for each in values.lists.of_loop(over, At(at.scope, loop.order, loop.block)) if over is not None else ():
-            cls = class_named(values, each.object.note) if each.object is not None else None
-            method = values.project.method(cls, func.attr) if cls is not None else None
-            if method is not None and each.object is not None and without_context(each.object.made) in held:
-                yield method, each.at
 
 
 def gone_over(node: ast.expr | None, index: tuple[int, ...]) -> ast.expr | None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.source.dataflow.callers import has_unknown, position_of
 from ddpdoctor.source.dataflow.origins import At
-from ddpdoctor.source.dataflow.parameters import has_unknown, position_of
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.program.index import given_at
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
 
 DEEPEST = 8  # `not` and `and` within each other, and names and callers on the way to a literal
 _KEEP_ARGUMENTS = frozenset({"staticmethod", "classmethod"})
@@ -83,7 +78,7 @@ def literal(values: Values, node: ast.expr, at: At, depth: int = DEEPEST) -> Lit
 def _of_name(values: Values, name: str, scope: Scope, depth: int) -> Literal | None:
     if values.context_in(scope) is None:
         return None
-    bound = values.bound_in(scope)[name]
+    bound = values.functions.bindings(scope)[name]
     if name in scope.parameters:
         return _given(values, scope, name, depth) if not bound else None
     definitions = scope.definitions.get(name, [])
@@ -109,28 +104,6 @@ def _given(values: Values, scope: Scope, name: str, depth: int) -> Literal | Non
     if default is None or has_unknown(site) or not plain:
         return None
     return literal(values, default, At(scope, 0, scope.root), depth) if not isinstance(default, ast.Name) else None
-
-
-def bindings(function: ast.AST) -> Counter[str]:
-    """How often each name is bound below a function, also by `global`, `nonlocal` and functions within it."""
-    found: Counter[str] = Counter()
-    for node in ast.walk(function):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                found[name] += 1
-            case ast.AugAssign(target=ast.Name(id=name)):
-                found[name] += 1  # beside the name itself: it holds another value than what is written
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                found.update(dict.fromkeys(names, 2))
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                found[name] += 1
-            case ast.MatchMapping(rest=str(name)):
-                found[name] += 1
-            case ast.alias(name=name, asname=other):
-                found[other or name.partition(".")[0]] += 1
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                found[name] += node is not function
-    return found
 
 
 def decided_by(values: Values, test: ast.expr, at: At, depth: int = DEEPEST) -> bool | None:

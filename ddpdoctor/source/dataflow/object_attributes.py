@@ -5,19 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.source.dataflow.chosen_values import chosen
+from ddpdoctor.source.dataflow.held_by_names import held_under
 from ddpdoctor.source.dataflow.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
 from ddpdoctor.source.dataflow.reaching_definitions import END, reaching
+from ddpdoctor.source.dataflow.returned_values import returned, uncalled
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.calls_in_programs import MOST_SITES
 from ddpdoctor.source.syntax.scopes import Definition, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
 
 MOST_BASES = 4  # classes above one whose attributes count
 _NO_RANK_YET = frozenset({"-1", "0", "None"})
@@ -52,7 +51,7 @@ def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Ori
     method = values.project.method(cls, name)
     if method is not None:
         is_property = any(dotted(one).endswith("property") for one in (*method.decorators, *_made_of(method, name)))
-        return values.returned(method, None, values.single) if is_property else (values.uncalled(method, name),)
+        return returned(values, method, None, values.single) if is_property else (uncalled(values, method, name),)
     found: list[Origin] = [*_constructed(values, cls, name)]
     given = values.index.attributes.get((id(cls), name), ())
     unknown: list[ast.expr | None] = []
@@ -66,7 +65,7 @@ def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Ori
     found += or_unknown(found, unknown)
     if any(definition.form == "sorted" for _, definition, _ in given):
         found = [one for one in found if one.kind is not Kind.UNORDERED]
-    found += values.chosen([(scope, definition) for scope, definition, _ in given])
+    found += chosen(values, [(scope, definition) for scope, definition, _ in given])
     found += _given_outside(values, cls, name)
     for base in values.project.bases(cls) if hops else ():
         if isinstance(base, Scope) and base is not cls:
@@ -91,7 +90,7 @@ def _stays(scope: Scope, key: str, definition: Definition) -> bool:
 def _given_outside(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
     """What is assigned to an attribute of a known object: `state.best = loss`."""
     wanted = f"{cls.file}::{cls.name}"
-    for scope, definition, key in values.assigned_outside(cls, name):
+    for scope, definition, key in values.code.assigned_outside(cls, name):
         owner = named_object(values, key.rpartition(".")[0], At(scope, definition.order, definition.block))
         objects = [one for one in owner if one.kind is Kind.INSTANCE and one.note == wanted]
         if objects and (values.single is None or values.single.made in {without_context(one.made) for one in objects}):
@@ -104,7 +103,7 @@ def named_object(values: Values, name: str, at: At) -> Origins:
     cls = at.scope.of_class
     if first == "self" and rest and "." not in rest and cls is not None and name not in at.scope.definitions:
         return attribute_of(values, cls, rest)
-    return values.name(name, at) if not rest or name in at.scope.definitions else ()
+    return held_under(values, name, at) if not rest or name in at.scope.definitions else ()
 
 
 def held_around(values: Values, node: ast.expr, at: At) -> Origins:
@@ -124,7 +123,7 @@ def attribute_of_self(values: Values, cls: Scope, name: str) -> Origins:
     found, whole = values.answers.watch(lambda: attribute_of(values, cls, name))
     if found or not whole:  # what the class gives is still being asked for
         return found
-    near = values.files_near(cls.file)
+    near = values.code.files_near(cls.file)
     heirs = [one for one in values.index.below.get(id(cls), ()) if one.file in near][:MOST_SITES]
     given = [each for heir in heirs if (each := attribute_of(values, heir, name)) or _gives(values, heir, name)]
     return joined(_agreed(given, name))
@@ -169,7 +168,7 @@ def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
 
 def field_of(values: Values, owner: str, name: str, file: str) -> Origins:
     """What `owner.name` can hold in a file: all that its programs assign to it, or an option of this name."""
-    near = values.files_near(file)
+    near = values.code.files_near(file)
     return values.once((id(near), f"{owner}.{name}"), lambda: _field(values, owner, name, near))
 
 
@@ -191,14 +190,14 @@ def held_by_any(values: Values, name: str, file: str) -> Origins:
 
     A callback gets its trainer so: `trainer.model`, `runner.loader`.
     """
-    near = values.files_near(file)
+    near = values.code.files_near(file)
     return values.once((id(near), f"*.{name}"), lambda: _held_by_any(values, name, near))
 
 
 def _held_by_any(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]:
     owners = {
         id(cls): cls
-        for scope in values.with_attribute(name)
+        for scope in values.code.with_attribute(name)
         if scope.file in near and (cls := scope if scope.is_class else scope.of_class) is not None
     }
     if len(owners) != 1:

@@ -1,4 +1,4 @@
-"""What an expression can be: the alternatives, the place where it is asked for, and the chain to where a value comes from."""
+"""Answers about expressions and calls: alternatives, the place that they are for, and the chain to where a value comes from."""
 
 from __future__ import annotations
 
@@ -35,6 +35,19 @@ class At:
     """The number that the walk had reached: earlier assignments count; `reaching.END` for after everything."""
     block: Block
     """The block that the expression stands in."""
+
+
+@in_large_numbers
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a call calls."""
+
+    name: str
+    """The full name as far as imports tell it, `.method` for the method of an unknown object."""
+    target: Scope | None = None
+    """The function or class of the program; None where it is none."""
+    does: str = ""
+    """What the call is for, as `evidence.training_code.Call.does`; empty where no rule asks for it."""
 
 
 FLIPPED = {"first": "others", "others": "first"}

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 _MOST_METHODS = 16  # of one class, that its __iter__ leads to
 _BASES = frozenset({"Sampler", "BatchSampler", "Dataset", "IterableDataset", "object", "ABC", "Generic", "Iterable"})
@@ -122,9 +119,9 @@ def _assigned_elsewhere(values: Values, owners: list[Scope], name: str) -> bool:
         given = values.index.attributes.get((id(cls), name), ())
         if any(_method_around(scope) not in {"__init__", "set_epoch", ""} for scope, _, _ in given):
             return True
-    if values.assigned_outside(owners[0], name):
+    if values.code.assigned_outside(owners[0], name):
         return True
-    near = values.files_near(owners[0].file)
+    near = values.code.files_near(owners[0].file)
     return any(
         scope.file in near
         and len(call.node.args) > 1

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import COPY, RANK_KINDS, Kind, Origin
-from ddpdoctor.source.dataflow.call_meanings import Meaning
+from ddpdoctor.source.dataflow.callers import position_of, ways_into
 from ddpdoctor.source.dataflow.data_sets import concatenated, transformed
 from ddpdoctor.source.dataflow.iteration import item_of
 from ddpdoctor.source.dataflow.lengths import is_certain_rank, of_empty_items, of_length, of_range
 from ddpdoctor.source.dataflow.literals import default_literal, known_literal
 from ddpdoctor.source.dataflow.object_attributes import held_around
-from ddpdoctor.source.dataflow.origins import TAINTS, At, Origins, joined, note_of
-from ddpdoctor.source.dataflow.parameters import position_of, ways_into
+from ddpdoctor.source.dataflow.origins import TAINTS, At, Meaning, Origins, joined, note_of
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_calls import called, partial_of
 from ddpdoctor.source.dataflow.written_dicts import items_of, only_value
 from ddpdoctor.source.names import rank_names
@@ -23,10 +22,6 @@ from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import given_at
 from ddpdoctor.source.program.shared_values import makes_equal
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-
 
 _THROUGH = frozenset({"int", "str", "float", "bool", "abs", "round", "max", "min", "list", "tuple", "sum", "len", "repr", "any",
                       "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip

@@ -6,24 +6,19 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Link, Origin
-from ddpdoctor.source.dataflow.attribute_access import is_trainer
+from ddpdoctor.source.dataflow.callers import position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.dataflow.origins import At, Origins, note_of, with_link
 from ddpdoctor.source.dataflow.reaching_definitions import END
-from ddpdoctor.source.dataflow.single_objects import may_be_of
+from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.dataflow.written_dicts import items_of
 from ddpdoctor.source.names import framework_names, rank_names
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.calls_in_programs import MOST_SITES
+from ddpdoctor.source.program.classes import is_trainer
 from ddpdoctor.source.program.index import Site, given_at
-from ddpdoctor.source.syntax.scopes import RawCall, Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
-    from ddpdoctor.source.program.calling_contexts import CallingContext
-
+from ddpdoctor.source.syntax.scopes import Scope
 
 _SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
 
@@ -49,7 +44,7 @@ def _is_model_of_trainer(values: Values, scope: Scope, name: str) -> bool:
     """Whether a parameter is the model that the Trainer of transformers gives to a method of a class below it: the wrapper."""
     cls = scope.of_class
     takes = scope.name in framework_names.STEPS_OF_TRAINERS and scope.parameters[1:2] == (name,)
-    return takes and cls is not None and is_trainer(values, cls)
+    return takes and cls is not None and is_trainer(values.project, cls)
 
 
 def _is_size_of_the_job(scope: Scope, name: str) -> bool:
@@ -122,8 +117,6 @@ def _itself(values: Values, given: ast.expr, scope: Scope) -> Origin | None:
 
 def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.expr, At] | None:
     """What a call gives for a parameter, also in a dict that it passes on: `make(data, **options)`; and where it is written."""
-    from ddpdoctor.source.dataflow.written_dicts import items_of  # which asks for parameters itself
-
     at = At(site.caller, site.call.order, site.call.block)
     given = given_at(site, name, position)
     if given is not None:
@@ -135,16 +128,8 @@ def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.
     return None
 
 
-def position_of(scope: Scope, name: str) -> int:
-    """Where a parameter stands among the positions; after all of them where it is given by name alone."""
-    by_name = getattr(getattr(scope.node, "args", None), "kwonlyargs", ())
-    return END if any(one.arg == name for one in by_name) else scope.parameters.index(name)
-
-
 def _may_pass(values: Values, site: Site, position: int) -> bool:
     """Whether `*rest` or `**options` of a call, whose content is not known, may hold a parameter that it does not name."""
-    from ddpdoctor.source.dataflow.written_dicts import items_of  # which asks for parameters itself
-
     at = At(site.caller, site.call.order, site.call.block)
     starred = any(isinstance(one, ast.Starred) for one in site.arguments)
     options = [] if site.spawned else [one.value for one in site.call.node.keywords if one.arg is None]
@@ -160,30 +145,12 @@ def rest_of(values: Values, scope: Scope, name: str) -> Origins | None:
     )
 
 
-def rest_name(scope: Scope) -> str:
-    """The name of the parameter that takes all other positions; empty where there is none."""
-    rest = getattr(getattr(scope.node, "args", None), "vararg", None)
-    return rest.arg if isinstance(rest, ast.arg) else ""
-
-
-def rest_at(scope: Scope, site: Site) -> tuple[ast.expr, ...]:
-    """What one call gives for it."""
-    taken = len([*scope.node.args.posonlyargs, *scope.node.args.args])  # type: ignore[attr-defined]
-    return site.arguments[max(0, taken - site.first) :]
-
-
 def _rest(values: Values, scope: Scope) -> Iterable[Origin]:
     sites, around = ways_into(values, scope)
     for site in sites if len(sites) <= MOST_SITES else ():
         at = At(site.caller, site.call.order, site.call.block)
         for given in rest_at(scope, site):
             yield from values.within(around, partial(values.of, given, at))
-
-
-def has_unknown(site: Site) -> bool:
-    """Whether a call passes on arguments whose number or names are not written there: `*rest`, `**options`."""
-    starred = any(isinstance(one, ast.Starred) for one in site.arguments)
-    return starred or any(one.arg is None for one in site.call.node.keywords)
 
 
 def _spawned(values: Values, name: str, site: Site) -> Origin:
@@ -200,70 +167,3 @@ def _counted(node: ast.expr, at: At) -> bool:
         definition.form == "for" and isinstance(definition.value, ast.Call) and dotted(definition.value.func) == "range"
         for definition in at.scope.definitions.get(node.id, ())
     )
-
-
-def ways_into(values: Values, scope: Scope) -> tuple[list[Site], CallingContext | None]:
-    """The calls of a function, and the context around: the call by which it is looked at now, else all of them."""
-    context, single = values.context_in(scope), values.single_in(scope)
-    if context is not None:
-        return [context.site], context.parent
-    sites = sites_of(values, scope)
-    return [one for one in sites if single is None or may_be_of(values, single, scope, one)], None
-
-
-def sites_of(values: Values, scope: Scope) -> list[Site]:
-    """The calls of a function: those by name, and those of a method on an object whose class is known."""
-    found = [*values.calls_of(scope)]
-    cls = scope.parent
-    if cls is None or not cls.is_class:
-        return found
-    if scope.name.startswith("__"):
-        return [*found, *_of_objects(values, cls, scope)] if scope.name == "__call__" else found
-    alone, calls = _of_method(values, scope.name, values.near.get(scope.file, frozenset()))
-    for caller, call in calls:
-        node = call.node
-        assert isinstance(node.func, ast.Attribute)
-        if alone or _is_object(values, node.func.value, cls, At(caller, call.order, call.block)):
-            found.append(_site_of_method(caller, call))
-    return [*found, *_by_text(values, cls, scope)]
-
-
-def _site_of_method(caller: Scope, call: RawCall) -> Site:
-    keywords = tuple((one.arg, one.value) for one in call.node.keywords if one.arg is not None)
-    return Site(caller, call, tuple(call.node.args), keywords, 1)
-
-
-def _by_text(values: Values, cls: Scope, function: Scope) -> Iterable[Site]:
-    """The calls of a method by its name in a variable: `getattr(hook, name)(self)`, where `name` can be it."""
-    near = values.near.get(function.file, frozenset())
-    for caller, call in islice((each for each in values.index.by_text if each[0].file in near), MOST_SITES):
-        asked = call.node.func
-        assert isinstance(asked, ast.Call)
-        at = At(caller, call.order, call.block)
-        if any(one.text == repr(function.name) for one in values.of(asked.args[1], at)) and _is_object(
-            values, asked.args[0], cls, at
-        ):
-            yield _site_of_method(caller, call)
-
-
-def _of_objects(values: Values, cls: Scope, function: Scope) -> Iterable[Site]:
-    """The calls of a class's objects, by the names that they are assigned to."""
-    near = values.near.get(function.file, frozenset())
-    for name in sorted(values.index.objects.get(id(cls), ())):
-        calls = (each for each in values.index.named.get(name, ()) if each[0].file in near)
-        for caller, call in islice(calls, MOST_SITES):
-            yield _site_of_method(caller, call)
-
-
-def _of_method(values: Values, name: str, near: frozenset[str]) -> tuple[bool, list[tuple[Scope, RawCall]]]:
-    """Whether one class of these files alone has a method of this name, and the first calls of it there."""
-    key = (id(near), name)
-    if key not in values.methods:
-        owners = islice((owner for owner in values.index.owners.get(name, ()) if owner.file in near), 2)
-        calls = islice((each for each in values.index.methods.get(name, ()) if each[0].file in near), MOST_SITES)
-        values.methods[key] = (len([*owners]) == 1 and len(name) > 4, [*calls])
-    return values.methods[key]
-
-
-def _is_object(values: Values, node: ast.expr, cls: Scope, at: At) -> bool:
-    return any(origin.note == f"{cls.file}::{cls.name}" for origin in values.of(node, at))

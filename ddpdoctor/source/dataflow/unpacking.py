@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind
-from ddpdoctor.source.dataflow.attribute_access import class_named
 from ddpdoctor.source.dataflow.call_results import returned_part
 from ddpdoctor.source.dataflow.object_attributes import attribute_of
 from ddpdoctor.source.dataflow.origins import At, Origins
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import place_of
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.program.classes import class_named
 
 
 def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ...], at: At) -> Origins:
@@ -24,7 +21,7 @@ def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ..
     if each is not None:  # `(a, b), (c, d) = [pair(x) for x in ("one", "two")]`
         return part_of(values, each, values.of(each, at), index[1:], at)
     for origin in found if len(index) == 1 else ():
-        cls = class_named(values, origin.note) if origin.kind is Kind.INSTANCE else None
+        cls = class_named(values.project, origin.note) if origin.kind is Kind.INSTANCE else None
         if cls is not None and values.project.is_a(cls, "NamedTuple") and 0 <= index[0] < len(cls.fields):
             return attribute_of(values, cls, cls.fields[index[0]])
     if isinstance(node, ast.Call):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ddpdoctor.source.dataflow.origins import At, Origins
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import items_of, only_value
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 _PARTIAL = "partial"
 MOST_RETURNS = 3  # of a function that is looked at with the literals of one call

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.code_values import Kind
+from ddpdoctor.source.dataflow.callers import position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.dataflow.origins import At, Origins, joined
-from ddpdoctor.source.dataflow.parameters import position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.dataflow.reaching_definitions import reaching
+from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import given_at
 from ddpdoctor.source.syntax.scopes import Scope
-
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
 MOST_CHANGES = 30  # assignments of one name that are looked at
 MOST_STEPS = 8  # names, parameters and functions on the way to a dict

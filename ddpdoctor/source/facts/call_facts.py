@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Argument, Call
-from ddpdoctor.source.dataflow.call_meanings import SHARDS, Meaning, is_variable, meaning
+from ddpdoctor.source.dataflow.call_meanings import SHARDS, is_variable
 from ddpdoctor.source.dataflow.decided_branches import has_left, is_dead
 from ddpdoctor.source.dataflow.listed_functions import functions_given, functions_of_each
-from ddpdoctor.source.dataflow.listed_objects import methods_of_each
 from ddpdoctor.source.dataflow.object_attributes import held_around
-from ddpdoctor.source.dataflow.origins import At
+from ddpdoctor.source.dataflow.origins import At, Meaning
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_calls import partial_of
 from ddpdoctor.source.dataflow.written_dicts import items_of, positions_of
@@ -90,7 +89,7 @@ class CallFacts:
         ):
             return None
         at = At(scope, raw.order, raw.block)
-        what = meaning(self.values, raw.node, at)
+        what = self.values.meaning(raw.node, at)
         if not what.does and self._is_on_a_plain_device(what, raw.node, at):
             what = replace(what, does="placed")
         if (
@@ -172,7 +171,7 @@ class CallFacts:
     def _of_each(self, call: Call, raw: RawCall, scope: Scope) -> Iterator[Call]:
         """The calls that a call stands for: one for each object of a list, where the ranks put it there."""
         at = At(scope, raw.order, raw.block)
-        found = list(methods_of_each(self.values, raw.node, at)) if call.target or self._is_of_list(raw, at) else []
+        found = list(self.values.methods_of_each(raw.node, at)) if call.target or self._is_of_list(raw, at) else []
         functions = [] if call.target or call.does or found else list(functions_of_each(self.values, raw.node, at))
         if not call.target and any(
             guard.by_rank for guard in call.guards
@@ -192,7 +191,7 @@ class CallFacts:
         """Whether a call is one of a loop's variable, or of a method that `getattr` takes of it, and the list is known."""
         func = raw.node.func
         if isinstance(func, ast.Call):
-            return next(methods_of_each(self.values, raw.node, at), None) is not None
+            return next(self.values.methods_of_each(raw.node, at), None) is not None
         return isinstance(func, ast.Name) and next(functions_of_each(self.values, raw.node, at), None) is not None
 
     def _is_given(self, raw: RawCall, scope: Scope) -> bool:

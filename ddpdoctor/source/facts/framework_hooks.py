@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
 from ddpdoctor.evidence.training_code import Guard
-from ddpdoctor.source.dataflow.attribute_access import is_trainer
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.facts.guards import Guards
 from ddpdoctor.source.names import framework_names
+from ddpdoctor.source.program.classes import is_trainer
 from ddpdoctor.source.syntax.scopes import RawCall, Scope
 
 MOST_BASES = 8  # classes above one
@@ -52,7 +52,7 @@ class FrameworkHooks:
         if cls is None or not cls.is_class or scope.name not in framework_names.STEPS_OF_TRAINERS:
             return False
         lightning = scope.name == "training_step" and self.values.project.is_a(cls, "LightningModule")
-        return lightning or (scope.name == "compute_loss" and is_trainer(self.values, cls))
+        return lightning or (scope.name == "compute_loss" and is_trainer(self.values.project, cls))
 
     def _package(self, cls: Scope, classes: tuple[str, ...], hops: int = MOST_BASES) -> str:
         """The package of the framework's class among `classes` from which a class is derived; empty where it is not."""
@@ -68,7 +68,7 @@ class FrameworkHooks:
 
     def _made_by_all(self, cls: Scope) -> bool:
         """Whether objects of a class are made, and no place where one is made or handed on is under a test of the rank."""
-        near = self.values.files_near(cls.file)
+        near = self.values.code.files_near(cls.file)
         classes = [cls, *(one for one in self.values.index.below.get(id(cls), ()) if one.file in near)]
         made = [
             each
@@ -86,7 +86,7 @@ class FrameworkHooks:
             one.by_rank is not None or may_ask_for_rank(one) for one in (*around, *self.guards.of_decorators(scope))
         ):
             return True
-        sites = self.values.calls_of(scope) if hops and scope.parent is not None else ()
+        sites = self.values.code.calls_of(scope) if hops and scope.parent is not None else ()
         return any(self._by_some(site.caller, site.call, hops - 1) for site in sites[:MOST_MADE])
 
 

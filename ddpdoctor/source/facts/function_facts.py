@@ -11,6 +11,7 @@ from ddpdoctor.evidence.training_code import Call, Cut, Exit, Function, Guard
 from ddpdoctor.source.dataflow.decided_branches import is_dead
 from ddpdoctor.source.dataflow.lengths import is_even
 from ddpdoctor.source.dataflow.origins import At
+from ddpdoctor.source.dataflow.returned_values import returned
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.facts.call_facts import CallFacts
 from ddpdoctor.source.facts.change_facts import ChangeFacts
@@ -77,7 +78,7 @@ class FunctionFacts:
     def _loss(self, scope: Scope) -> Value | None:
         if not scope.returns or not self._hooks.gives_a_loss(scope):
             return None
-        return Value(text=self.values.text(scope.returns[-1][0], scope), origins=self.values.returned(scope))
+        return Value(text=self.values.text(scope.returns[-1][0], scope), origins=returned(self.values, scope))
 
     def _defined_within(self, scope: Scope) -> tuple[Guard, ...]:
         if scope.parent is None or scope.defined_at is None or not scope.decorators:

@@ -11,13 +11,14 @@ from operator import itemgetter
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Guard
-from ddpdoctor.source.dataflow.attribute_access import class_named
 from ddpdoctor.source.dataflow.chosen_values import truth
 from ddpdoctor.source.dataflow.decided_branches import is_dead, is_taken
 from ddpdoctor.source.dataflow.origins import At, joined
+from ddpdoctor.source.dataflow.returned_values import returned
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted, names_in
+from ddpdoctor.source.program.classes import class_named
 from ddpdoctor.source.syntax.scopes import Block, Scope
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
@@ -141,10 +142,10 @@ class Guards:
         """
         found = list(value.origins if chosen else truth(value.origins))
         for origin in value.origins:
-            cls = class_named(self.values, origin.note) if origin.kind is Kind.INSTANCE else None
+            cls = class_named(self.values.project, origin.note) if origin.kind is Kind.INSTANCE else None
             asked = self.values.project.method(cls, "__bool__") if cls is not None else None
             if asked is not None:
-                found += self.values.returned(asked)
+                found += returned(self.values, asked)
         return replace(value, origins=joined(found))
 
     def of_decorators(self, scope: Scope) -> Iterator[Guard]:

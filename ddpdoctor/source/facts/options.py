@@ -68,7 +68,7 @@ def _of_parts(values: Values, scope: Scope, call: RawCall) -> Iterator[Option]:
 
 def _overwritten(values: Values, name: str, file: str) -> bool:
     """Whether the program assigns to an attribute of this name."""
-    near = values.near.get(file, frozenset())
+    near = values.code.near.get(file, frozenset())
     return any(
         key[1] == name and any(scope.file in near for scope, _, _ in found)
         for key, found in values.index.fields.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ddpdoctor.source.dataflow.literals import bindings
+from ddpdoctor.source.syntax.bindings import bindings
 from ddpdoctor.source.syntax.scopes import Scope
 
 DEEPEST = 4  # names and `not` within each other

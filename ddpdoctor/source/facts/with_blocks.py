@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Context
-from ddpdoctor.source.dataflow.call_meanings import meaning
 from ddpdoctor.source.dataflow.origins import At
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.facts.guards import line_of, value_of
@@ -69,7 +68,7 @@ class WithBlocks:
             name, receiver, target = "", Value(), ""
             node, at = self._given_back(self._decided(node, scope), at)
             if isinstance(node, ast.Call):
-                what = meaning(self.values, node, at)
+                what = self.values.meaning(node, at)
                 name = what.name
                 target = what.target.id if what.target is not None else ""
                 if what.target is not None and len(what.target.yielding) == 1:
@@ -101,7 +100,7 @@ class WithBlocks:
 
     def _given_back(self, node: ast.expr, at: At) -> tuple[ast.expr, At]:
         """The call by which a helper makes what it always gives back to be entered, and where; else the expression itself."""
-        target = meaning(self.values, node, at).target if isinstance(node, ast.Call) else None
+        target = self.values.meaning(node, at).target if isinstance(node, ast.Call) else None
         if target is None or target.is_class or target.generator or len(target.returns) != 1:
             return node, at
         value, order, block = target.returns[0]
@@ -119,7 +118,7 @@ class WithBlocks:
         if owner == "self" and scope.of_class is not None:
             table = self.values.index.attributes.get((id(scope.of_class), attribute), ())
             made = bool(table) and all(one.name == "__init__" and given.form == "assign" for one, given, _ in table)
-            if made and not self.values.assigned_outside(scope.of_class, attribute):
+            if made and not self.values.code.assigned_outside(scope.of_class, attribute):
                 return True
         words = key.lower()
         given = scope.definitions.get(key, ())

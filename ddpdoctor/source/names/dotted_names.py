@@ -68,3 +68,8 @@ def is_gradient(node: ast.expr) -> bool:
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
         node = node.value
     return isinstance(node, ast.Attribute) and node.attr == "grad"
+
+
+def is_none(node: ast.expr | None) -> bool:
+    """Whether an expression is `None`."""
+    return isinstance(node, ast.Constant) and node.value is None

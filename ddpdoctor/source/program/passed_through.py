@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.scopes import Block, Scope
 
-if TYPE_CHECKING:
-    from ddpdoctor.source.dataflow.values import Values
 
+def given_back(node: ast.Call, function: Scope, used: frozenset[str]) -> list[ast.expr]:
+    """The arguments of a call that decide what the function returns, or when; all of them where that is not known.
 
-def given_back(values: Values, node: ast.Call, function: Scope) -> list[ast.expr]:
-    """The arguments of a call that decide what the function returns, or when; all of them where that is not known."""
+    `used` are the names in the function that its results can depend on.
+    """
     if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
         return [*node.args, *(one.value for one in node.keywords)]
-    if id(function) not in values.passing:
-        values.passing[id(function)] = _names_returned(function)
-    used = values.passing[id(function)]
     method = function.parent is not None and function.parent.is_class
     names = function.parameters[1:] if method else function.parameters
     taken = dict(zip(names, node.args, strict=False)) | {one.arg or "": one.value for one in node.keywords}
     return [value for name, value in taken.items() if name in used or name not in names] + node.args[len(names) :]
 
 
-def _names_returned(function: Scope) -> frozenset[str]:
+def names_returned(function: Scope) -> frozenset[str]:
     """Every name in a function that a result of it can depend on, through assignments, calls and tests.
 
     An attribute of `self` is a name of its own, and `self` stands for what other methods change.
