@@ -1,0 +1,1 @@
+"""The symptoms, one module per heading of the index page."""
