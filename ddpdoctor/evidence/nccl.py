@@ -24,8 +24,6 @@ class NcclLog:
     """The sockets and InfiniBand ports that NCCL may use, the one of its bootstrap first."""
     transports: tuple[str, ...] = ()
     """The transports of its channels."""
-    gdr: bool | None = None
-    """Whether all channels over the network use GPUDirect RDMA; None where there are none."""
     warnings: tuple[str, ...] = ()
     """Its lines with `NCCL WARN`."""
 

@@ -42,14 +42,12 @@ def read_log(text: str) -> NcclLog:
             interfaces += _PORT.findall(found[1].partition("; OOB")[0])
         elif found := _CHANNEL.match(words):
             channels.append(found[1])
-    over_network = [channel for channel in channels if channel.startswith("NET/")]
     return NcclLog(
         rank=rank,
         version=version[1] if version else None,
         network=network,
         interfaces=tuple(dict.fromkeys(interfaces)),
         transports=tuple(sorted({channel.partition("/")[0] for channel in channels})),
-        gdr=all("/GDRDMA" in channel for channel in over_network) if over_network else None,
         warnings=tuple(dict.fromkeys(warnings))[:MOST_WARNINGS],
     )
 

@@ -34,18 +34,18 @@ NEW = """\
 """
 
 
-def test_an_old_log_tells_rank_network_and_gpudirect() -> None:
+def test_an_old_log_tells_rank_network_and_transports() -> None:
     log = read_log(OLD)
     assert (log.rank, log.version, log.network) == (9, "2.19.3+cuda12.3", "IB")
     assert log.interfaces == ("ens7", "mlx5_0", "mlx5_2")
-    assert (log.transports, log.gdr, log.warnings) == (("NET", "P2P"), True, ())
+    assert (log.transports, log.warnings) == (("NET", "P2P"), ())
 
 
 def test_a_new_log_tells_sockets_and_each_warning_once() -> None:
     log = read_log(NEW)
     assert (log.rank, log.version, log.network) == (0, "2.28.9+cuda13.0", "Socket")
     assert log.interfaces == ("eth0", "docker0")
-    assert (log.transports, log.gdr) == (("NET", "SHM"), False)
+    assert log.transports == ("NET", "SHM")
     assert log.warnings == ("Error: failed to extend /dev/shm/nccl-x1 to 9637892 bytes",)
 
 
