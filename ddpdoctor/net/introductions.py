@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddpdoctor import __version__
-from ddpdoctor.evidence import kinds
+from ddpdoctor.evidence import kinds, noun_of
 from ddpdoctor.net.keys import PUBLIC_DIGITS, public_number
 from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.net.tcp import MAGIC
@@ -99,13 +99,13 @@ class Introductions:
 
 
 def _checked(raw: object, number: int) -> Introduction:
-    introduction = converted(raw, Introduction)
+    introduction = converted(raw, Introduction, "its introduction")
     if introduction.node != number:
         raise PeerError(f"it says that it is node {introduction.node}")
     for name, fact in introduction.facts.items():
         if name not in kinds():
             raise PeerError(f"it has facts of an unknown kind, {_shown(name)}")
-        converted(fact, kinds()[name])
+        converted(fact, kinds()[name], noun_of(name))
     return introduction
 
 

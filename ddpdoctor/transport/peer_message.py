@@ -40,8 +40,8 @@ def decoded(message: bytes, kind: type[T] | Any, *, most_bytes: int = MOST_BYTES
     return found
 
 
-def converted(value: object, kind: type[T]) -> T:
-    """A fact of type `kind` from what JSON holds of it.
+def converted(value: object, kind: type[T], what: str) -> T:
+    """A fact of type `kind` from what JSON holds of it; `what` is what an error calls it.
 
     Raises:
         PeerError: it is not of that type.
@@ -49,7 +49,7 @@ def converted(value: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except JSON_ERRORS as error:
-        raise PeerError(f"{kind.__name__}: {_first_line(error)}") from None
+        raise PeerError(f"{what}: {_first_line(error)}") from None
 
 
 def need_seconds(value: float | None, what: str) -> None:

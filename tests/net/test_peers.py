@@ -73,14 +73,16 @@ def test_introductions_that_lie_are_named_and_the_others_are_measured() -> None:
         "runs another version of ddpdoctor: 9.9, this node": having(protocol="ddpdoc/9", release="9.9"),
         "at `$.release`": having(release=["x"]),
         "node 8 (host-8, 127.0.0.1:1000000000) sent facts that cannot be used": having(port=10**9),
-        "node 9 (host-9, 127.0.0.1:22) sent facts that cannot be used: Introduction: Expected `int`": having(port="22"),
+        "node 9 (host-9, 127.0.0.1:22) sent facts that cannot be used: its introduction: Expected `int`": having(
+            port="22"
+        ),
         "'; rm -rf /' does not appear to be an IPv4 or IPv6 address": having(address="; rm -rf /"),
         "at `$.host`": having(host="h" * 5000),
         "it says that it is node 0": having(node=0),
         "at `$.nodes`": having(nodes=10**12),
         "its public number is not one of the group": having(public="1"),
         "it has facts of an unknown kind, Wonder": having(facts={"Wonder": {}}),
-        "Network: Expected `str`, got `int` - at `$.hostname`": having(facts={"Network": {"hostname": 5}}),
+        "network interfaces: Expected `str`, got `int` - at `$.hostname`": having(facts={"Network": {"hostname": 5}}),
         "at `$.facts`": having(facts=5),
         "missing required field `pid`": without("pid"),
         "node 19 (": json.dumps({"protocol": PROTOCOL, "host": 10**400, "port": [], "address": {}}),
