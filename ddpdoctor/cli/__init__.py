@@ -14,28 +14,11 @@ from typing import Annotated, NoReturn
 from ddpdoctor import __version__
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import invocation, output
+from ddpdoctor.cli.commands import COMMANDS
 from ddpdoctor.cli.project_file import defaults
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.quoting import quoted
 
-COMMANDS = (
-    "init",
-    "lint",
-    "allreduce_bench",
-    "checks",
-    "config",
-    "diagnose",
-    "env",
-    "explain",
-    "hang",
-    "net",
-    "port",
-    "smoke",
-    "top",
-    "train",
-    "verify_sync",
-    "watch",
-)
 FAILED = 4
 ABOUT_A_PATH = {
     errno.EACCES: "run it as a user with permission to read it",

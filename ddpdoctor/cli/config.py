@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
+from ddpdoctor.cli.commands import COMMANDS
 from ddpdoctor.cli.mistakes import in_plain_words
 from ddpdoctor.cli.options import ListFormat
 from ddpdoctor.errors import DdpdoctorError, UsageError
@@ -44,8 +45,6 @@ def config(
     [tool.ddpdoctor] in the nearest pyproject.toml. A value that its command refuses is shown with the reason; the exit code is
     then 2.
     """
-    from ddpdoctor.cli import COMMANDS
-
     group = _all(COMMANDS)
     names = list(group.commands)
     if command is not None and command not in names:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from ddpdoctor.cli import output
 from ddpdoctor.cli.command_line import variables_of
+from ddpdoctor.cli.commands import COMMANDS
 from ddpdoctor.errors import UsageError
 from ddpdoctor.source.pyproject import TABLE, table_in, tables_above
 
@@ -151,8 +152,6 @@ def _owner(file: Path) -> str:
 
 
 def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
-    from ddpdoctor.cli import COMMANDS
-
     commands = {name.replace("_", "-") for name in COMMANDS}
     shared = {name: value for name, value in found.table.items() if not isinstance(value, Mapping)}
     complete = len(group.commands) == len(commands)  # else only the command that runs is there to be asked

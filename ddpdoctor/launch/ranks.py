@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ddpdoctor
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.attendance import Attendance, Waiting
@@ -45,7 +44,7 @@ class RankRun:
 
 def our_file(folder: str, name: str) -> Path:
     """The path of a program that ships with ddpdoctor: inside the installed package first, then in the checkout."""
-    package = Path(ddpdoctor.__file__).parent
+    package = Path(__file__).parents[1]
     for place in (package / folder / name, package.parent / folder / name):
         if place.exists():
             return place

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor import cli
 from ddpdoctor.catalogue import all_rules
+from ddpdoctor.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -101,7 +101,7 @@ def test_every_command_has_its_guide() -> None:
     short = {"checks"}  # their --help says it all
     missing = [
         name
-        for name in (command.replace("_", "-") for command in cli.COMMANDS)
+        for name in (command.replace("_", "-") for command in COMMANDS)
         if name not in short and not (ROOT / "docs" / "guide" / f"{name}.md").exists()
     ]
     assert not missing

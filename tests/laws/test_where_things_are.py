@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor import cli
+from ddpdoctor.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -76,10 +76,10 @@ def test_every_path_and_name_exists(page: str) -> None:
 
 
 def test_every_command_has_its_section() -> None:
-    assert set(SECTIONS) == {name.replace("_", "-") for name in cli.COMMANDS}
+    assert set(SECTIONS) == {name.replace("_", "-") for name in COMMANDS}
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_lists_what_it_imports(command: str) -> None:
     section = {located(path) for path, _ in paths_in(SECTIONS[command.replace("_", "-")])}
     file = ROOT / "ddpdoctor" / "cli" / f"{command}.py"
