@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import line_on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, is_of_wrapped, loss_of
@@ -43,7 +44,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             graph, function, loader
         ):
             continue
-        if not graph.line_on_all_ranks(function, loader) and not started_by_ignite(graph, function):
+        if not line_on_all_ranks(graph, function, loader) and not started_by_ignite(graph, function):
             continue
         if any(guard.form in {"else", "or"} or guard.by_rank or guard.of_job for guard in loader.guards):
             continue

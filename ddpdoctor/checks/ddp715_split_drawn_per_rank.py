@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import line_on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA, is_hook_of_lightning
 from ddpdoctor.analysis.training_code.local_values import generator_of
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.analysis.training_code.several_ranks import OF_TRANSFORMERS, started_on_each_rank
@@ -62,10 +63,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             or (len(call.arguments) > 2 and call.argument("generator") is None and short(call) == "random_split")
         ):
             continue
-        own_data = graph.is_hook_of_lightning(function) or (of_datasets and graph.any_program(function, _SEVERAL_RANKS))
+        own_data = is_hook_of_lightning(graph, function) or (
+            of_datasets and graph.any_program(function, _SEVERAL_RANKS)
+        )
         if not own_data and not started_on_each_rank(graph, function) and graph.any_program(function, DOES_THE_DATA):
             continue
-        if not graph.is_hook_of_lightning(function) and not graph.line_on_all_ranks(function, call):
+        if not is_hook_of_lightning(graph, function) and not line_on_all_ranks(graph, function, call):
             continue
         if _is_told(graph, function, call) or (short(call) in _FOLDS and not _shuffles(call)):
             continue
@@ -94,7 +97,7 @@ def _picked(graph: CallGraph) -> Iterator[Finding]:
             (origin for origin in indices.origins if origin.kind is Kind.LOCAL and origin.note == "draw"), None
         )
         why = drawn_apart(graph, function, generator_of(drawn)) if drawn is not None else ""
-        if drawn is None or not why or not graph.line_on_all_ranks(function, call) or _is_told(graph, function, call):
+        if drawn is None or not why or not line_on_all_ranks(graph, function, call) or _is_told(graph, function, call):
             continue
         seen.add(function.id)
         yield code_finding(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import on_all_ranks, starts_the_job
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import is_hook_of_lightning
 from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -118,15 +120,15 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 3) ->
     callers = graph.callers.get(function.id, ())
     if callers and all(_waits(caller, site) for caller, site in callers):
         return False
-    if graph.is_hook_of_lightning(function):
+    if is_hook_of_lightning(graph, function):
         return True
     file = function.id.partition("::")[0]
-    if graph.on_all_ranks(function) is True and any(
-        graph.starts_the_job(each, 1) or any(other.does.startswith("wrap-") for other in each.calls)
+    if on_all_ranks(graph, function) is True and any(
+        starts_the_job(graph, each, 1) or any(other.does.startswith("wrap-") for other in each.calls)
         for each in graph.modules[file].functions
     ):
         return True
-    if graph.on_all_ranks(function) is True and started_on_each_rank(graph, function):
+    if on_all_ranks(graph, function) is True and started_on_each_rank(graph, function):
         return True
     return depth > 0 and any(
         not any(guard.by_rank for guard in site.guards) and _trains(graph, caller, site, depth - 1)

@@ -45,7 +45,7 @@ def _starts_a_rank(graph: CallGraph, function: Function, call: Call) -> bool:
     name = target.text.rpartition(".")[2] if target is not None else ""
     return any(
         each.entry and each.place.function == name and _initialises(graph, each, 3)
-        for each in graph.functions_near(function)
+        for each in graph.files.functions_near(function)
     )
 
 

@@ -35,7 +35,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program in which every device is plain `cuda`, or in which one is before the device is set."""
     seen: set[str] = set()
     for program in graph.distinct_programs:
-        inits = [call for _, call in graph.calls_in(program, "init")]
+        inits = [call for _, call in graph.files.calls_in(program.files, "init")]
         if not inits or not all(_is_nccl(call) for call in inits):
             continue
         if (late := _set_late(graph, program)) is not None and late[1].id not in seen:
@@ -50,7 +50,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
         if _chooses(graph, program):
             continue
-        moves = graph.calls_in(program, *_MOVES)
+        moves = graph.files.calls_in(program.files, *_MOVES)
         used = [(call, device) for _, call in moves if (device := _device(call)) is not None]
         if not used or any(device not in {"cuda", "cpu", "plain"} for _, device in used):
             continue
@@ -85,11 +85,11 @@ def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
     """
     if _words(graph, program) & _CHOOSES - _MAY_COME_LATE or _bound(graph, program):
         return None
-    chosen = {call.id: (function, call) for function, call in graph.calls_in(program, "set-device")}
+    chosen = {call.id: (function, call) for function, call in graph.files.calls_in(program.files, "set-device")}
     if len(chosen) != 1:
         return None
     ((owner, chooses),) = chosen.values()
-    for function, call in graph.calls_in(program, *_USES):
+    for function, call in graph.files.calls_in(program.files, *_USES):
         site = _site_in(graph, owner, function, call)
         if site is None or call.guards or _device(call) not in {"cuda", "plain"}:
             continue
@@ -121,7 +121,7 @@ def _bound(graph: CallGraph, program: Program) -> bool:
     """Whether the process group or a wrapper is given the device: `device_id=` of a loader of images binds nothing."""
     return any(
         call.argument("device_id") is not None or call.argument("**") is not None
-        for _, call in graph.calls_in(program, "init", "wrap-fsdp")
+        for _, call in graph.files.calls_in(program.files, "init", "wrap-fsdp")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import guarded_with_caller, on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
@@ -46,7 +47,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         alone = _of_one_rank(way)
         chosen = any(not _asks_for_devices(guard) for guard in call.guards) and not _wrapped_again(function, call)
-        if (chosen and not alone) or graph.on_all_ranks(owner) is not True:
+        if (chosen and not alone) or on_all_ranks(graph, owner) is not True:
             continue
         inits = (one for one in owner.calls if one.order < way.order and _needs_a_group(graph, one))
         first = next(inits, None) or _group_above(graph, owner)
@@ -69,7 +70,7 @@ def _has_its_device(call: Call) -> bool:
 
 def _with_test(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call]:
     """Where one rank is picked for a call: around it, or around the only call of its function."""
-    found = graph.guarded_with_caller(function, call) if not call.guards else None
+    found = guarded_with_caller(graph, function, call) if not call.guards else None
     return (found[0], found[1]) if found is not None and _of_one_rank(found[1]) else (function, call)
 
 

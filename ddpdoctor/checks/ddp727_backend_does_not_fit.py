@@ -28,8 +28,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program with one backend and devices of the other kind only."""
     seen: set[str] = set()
     for program in graph.distinct_programs:
-        inits = [call for _, call in graph.calls_in(program, "init")]
-        wraps = [call for _, call in graph.calls_in(program, "wrap-ddp")]
+        inits = [call for _, call in graph.files.calls_in(program.files, "init")]
+        wraps = [call for _, call in graph.files.calls_in(program.files, "wrap-ddp")]
         backends = {_backend(call) for call in inits}
         if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program):
             continue
@@ -92,7 +92,7 @@ def _cpu_only(graph: CallGraph, program: Program, wraps: list[Call]) -> bool:
     words = {word for file in program.files if file in graph.modules for word in graph.modules[file].words}
     if words & _OTHER_DEVICES:
         return False
-    devices = [call for _, call in graph.calls_in(program, "to", "device")]
+    devices = [call for _, call in graph.files.calls_in(program.files, "to", "device")]
     if not devices and all(_stays(graph, call) for call in wraps):
         return True
     return bool(devices) and all(

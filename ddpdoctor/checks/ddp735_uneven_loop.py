@@ -150,4 +150,4 @@ def _stops_together(function: Function, loop: Loop) -> bool:
 
 def _as_all_come(graph: CallGraph, function: Function) -> bool:
     """Whether every cut of these programs is one by steps of the world size, so that the parts differ by one."""
-    return all(_as_it_comes(cut) for each in graph.functions_near(function) for cut in each.cuts)
+    return all(_as_it_comes(cut) for each in graph.files.functions_near(function) for cut in each.cuts)

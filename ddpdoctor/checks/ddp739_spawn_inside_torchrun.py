@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
+from ddpdoctor.analysis.training_code.all_ranks import on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
@@ -56,7 +57,7 @@ def _spawns(graph: CallGraph, program: str) -> Iterator[Call]:
             continue
         own = function.id.partition("::")[0] in files
         plain = all(guard.form == "main" for guard in call.guards) and not _may_have_left(graph, function, call)
-        if own and plain and graph.on_all_ranks(function) is True:
+        if own and plain and on_all_ranks(graph, function) is True:
             yield call
             return
 

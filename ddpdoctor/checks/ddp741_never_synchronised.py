@@ -89,7 +89,7 @@ def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change
     """Where `require_backward_grad_sync` of the wrapper is switched off, in programs that never switch it on again."""
     changes = [
         change
-        for each in graph.functions_near(function)
+        for each in graph.files.functions_near(function)
         for change in each.changes
         if change.key.endswith(".require_backward_grad_sync")
     ]

@@ -52,7 +52,7 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
         return
     near = [
         other
-        for each in graph.functions_near(function)
+        for each in graph.files.functions_near(function)
         for other in each.changes
         if other.key.endswith(".requires_grad")
     ]
@@ -263,7 +263,7 @@ def _through_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
             continue
         others = [
             other
-            for each in graph.functions_near(function)
+            for each in graph.files.functions_near(function)
             for other in each.changes
             if other.key.endswith(".requires_grad") and other.value.constant != "True"
         ]
@@ -290,7 +290,7 @@ def _frozen_before(graph: CallGraph, function: Function, owner: Function, wrap: 
     classes = parts_of(graph, wrap).classes
     frozen = [
         (each, other)
-        for each in graph.functions_near(function)
+        for each in graph.files.functions_near(function)
         for other in each.changes
         if other.key.endswith(".requires_grad") and other.value.constant != "True"
     ]

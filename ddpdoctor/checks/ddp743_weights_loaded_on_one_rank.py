@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import guarded_with_caller
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
@@ -37,7 +38,7 @@ _AFTER_WRAPPING = ("on_train_", "on_validation_", "on_sanity_check_", "training_
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such load that nothing broadcasts afterwards."""
     for function, call in graph.calls("load-state"):
-        found = graph.guarded_with_caller(function, call) or _left_to_one(graph, function, call)
+        found = guarded_with_caller(graph, function, call) or _left_to_one(graph, function, call)
         if found is None or call.receiver is None:
             continue
         around, site, guard = found

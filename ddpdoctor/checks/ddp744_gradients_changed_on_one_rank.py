@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
+from ddpdoctor.analysis.training_code.all_ranks import guarded_with_caller
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
@@ -28,7 +29,7 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each line that changes gradients on some ranks."""
     for function, call in graph.calls("clip", "unscale", "change-gradient"):
-        ranked = graph.guarded_with_caller(function, call)
+        ranked = guarded_with_caller(graph, function, call)
         if ranked is not None and not answered_elsewhere(graph, *ranked):
             yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank, ranked[1].place.line)
         elif ranked is None and (found := own_test(graph, function, call.guards)) is not None:

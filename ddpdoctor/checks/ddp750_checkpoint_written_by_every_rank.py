@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import all_enter, line_on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.models_and_loaders import is_of_wrapped
@@ -37,8 +38,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function, call in graph.calls("save"):
         if (
             call.name not in {"torch.save", ".save_pretrained"}
-            or not graph.line_on_all_ranks(function, call)
-            or any(not context.name.endswith(_PLAIN) and not graph.all_enter(context) for context in call.contexts)
+            or not line_on_all_ranks(graph, function, call)
+            or any(not context.name.endswith(_PLAIN) and not all_enter(graph, context) for context in call.contexts)
         ):
             continue
         in_hook = _in_hook(graph, function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import line_on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
@@ -32,7 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if call.argument("map_location", 1) is not None or not call.name.startswith("torch."):
             continue
         gives_the_device = DOES_THE_DEVICE - _OF_IGNITE if graph.any_program(function, ("ignite",)) else DOES_THE_DEVICE
-        if graph.any_program(function, gives_the_device) or not graph.line_on_all_ranks(function, call):
+        if graph.any_program(function, gives_the_device) or not line_on_all_ranks(graph, function, call):
             continue
         path = call.argument("f", 0)
         if path is None or path.may(*RANK_KINDS) or any(map(_of_one_rank, path.origins)) or _is_loaded(path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import inner_loops, may_ask_for_rank
@@ -33,7 +34,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         steps = [call for call in graph.calls_of(function, "backward") if reduces_gradients(graph, call)]
         steps += [call for call in function.calls if call.target and call.loops and _makes_a_step(graph, call)]
-        if not steps or graph.on_all_ranks(function) is not True:
+        if not steps or on_all_ranks(graph, function) is not True:
             continue
         if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_PRINTS):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import line_on_all_ranks, starts_the_job
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
 from ddpdoctor.analysis.training_code.guards import unconditional
@@ -48,7 +49,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             or path.may(*RANK_KINDS)
             or path.may(Kind.SHARED)
             or in_tests(call.place)
-            or not graph.line_on_all_ranks(function, call)
+            or not line_on_all_ranks(graph, function, call)
         ):
             continue
         origin = path.may(Kind.LOCAL)
@@ -89,8 +90,8 @@ def _is_free(graph: CallGraph, function: Function, counted: Origin) -> bool:
         return False
     beside = graph.modules[function.id.partition("::")[0]].functions
     callers = [caller for caller, _ in graph.callers.get(function.id, ())]
-    own = bool(callers) and all(graph.starts_the_job(caller, 1) for caller in callers)
-    return own or any(graph.starts_the_job(each, 1) for each in beside)
+    own = bool(callers) and all(starts_the_job(graph, caller, 1) for caller in callers)
+    return own or any(starts_the_job(graph, each, 1) for each in beside)
 
 
 def _is_there(counted: Origin, path: Value) -> bool:

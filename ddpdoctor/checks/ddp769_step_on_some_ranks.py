@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.training_code.all_ranks import guarded_with_caller
 from ddpdoctor.analysis.training_code.branches import may_be_made_by_others
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
@@ -30,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         what = _stepped_by(graph, call)
         if not what:
             continue
-        ranked = graph.guarded_with_caller(function, call)
+        ranked = guarded_with_caller(graph, function, call)
         if ranked is not None:
             around, site, guard = ranked
             if not _is_left_to_others(graph, around, guard) and not reduces_by_hand(graph, around, site):

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def test_import_contracts_hold() -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_no_modules_import_each_other_in_a_ring() -> None:
+    """Imports within functions and under TYPE_CHECKING count, too: such a ring is two names for one module."""
+    files = {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in (ROOT / "ddpdoctor").rglob("*.py")
+    }
+    graph: dict[str, set[str]] = {}
+    for name, file in files.items():
+        imports = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+        named = {(node.module or "", alias.name) for node in imports for alias in node.names}
+        graph[name] = {full if (full := f"{module}.{part}") in files else module for module, part in named} & {*files}
+    TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize("module", ["ddpdoctor", "ddpdoctor.cli", "ddpdoctor.engine", "ddpdoctor.case"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ddpdoctor.analysis.training_code.all_ranks import line_on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.source.training_code import read_texts
 
@@ -56,7 +57,7 @@ OF_ALL = ("control.should_save", "args.save_total_limit", "state.global_step % 1
 def _all_ranks_save(test: str) -> bool:
     graph = CallGraph(read_texts({"train.py": PROGRAM.format(test=test)}))
     ((function, call),) = graph.calls("save")
-    return graph.line_on_all_ranks(function, call)
+    return line_on_all_ranks(graph, function, call)
 
 
 @pytest.mark.parametrize("test", [*OF_ONE_RANK, *OF_SOME_RANKS])
@@ -91,7 +92,7 @@ def test_a_decorator_of_a_framework_runs_a_function_on_one_rank(decorator: str) 
     graph = CallGraph(read_texts({"train.py": f"{text}".replace("\n\n\ndist", "\n        write()\n\n\ndist")}))
     ((function, call),) = graph.calls("save")
 
-    assert not graph.line_on_all_ranks(function, call)
+    assert not line_on_all_ranks(graph, function, call)
 
 
 @pytest.mark.parametrize("written", ["{} is True", "{} == True", "not ({} is False)", "{} != False"])

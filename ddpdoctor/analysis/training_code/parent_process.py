@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import Call, Function
-
-if TYPE_CHECKING:
-    from ddpdoctor.analysis.training_code.call_graph import CallGraph
 
 MOST_CALLS = 3  # functions between the start of the ranks and the line
 

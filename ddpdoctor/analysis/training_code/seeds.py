@@ -21,9 +21,9 @@ _OF_TORCH = frozenset({"manual_seed", "manual_seed_all"})
 
 def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
     """Why ranks draw differently from the generator that `seeded_by` seeds; empty where a seed may make them alike."""
-    if not graph.any_word(function, lambda word: any(part in word.lower() for part in _SEEDS)):
+    if not any(part in word.lower() for word in graph.files.words(function) for part in _SEEDS):
         return "no seed is set in this program"
-    if seeded_by != "torch.manual_seed" and not graph.any_word(function, _may_seed_others):
+    if seeded_by != "torch.manual_seed" and not any(map(_may_seed_others, graph.files.words(function))):
         return f"only torch's generator is seeded, and `{seeded_by}` is not called"
     near = [(owner, seed) for owner, seed in graph.calls_near(function, "seed") if seed.name == seeded_by]
     seeds = [seed for _, seed in near]
@@ -43,7 +43,7 @@ def _always_of_rank(graph: CallGraph, function: Function, owner: Function, seed:
     given = seed.argument("seed", 0)
     if given is None or given.only(*RANK_KINDS) is None:
         return False
-    near = graph.files_near(function)
+    near = graph.files.near(function)
     calls = [caller for caller, _ in graph.callers.get(owner.id, ()) if caller.place.file in near]
     if len(calls) < 2 or set(_WORD.findall(given.text)).isdisjoint(owner.parameters):
         return True

@@ -8,6 +8,7 @@ from types import FrameType
 
 import pytest
 
+from ddpdoctor.analysis.training_code.all_ranks import line_on_all_ranks, on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, derive
 from ddpdoctor.analysis.training_code.later_calls import backward_in
 from ddpdoctor.checks.ddp757_synchronisation_in_every_step import check
@@ -40,14 +41,14 @@ def test_a_long_chain_of_calls_is_followed() -> None:
     chain = "\n".join(f"def f{number}():\n    f{number - 1}()\n" for number in range(1, LONG))
     graph = derive(read_texts({"train.py": f"{HEAD}def f0():\n    print()\n{chain}\nf{LONG - 1}()\n"}))
 
-    assert graph.on_all_ranks(graph.functions["train.py::f0"]) is True
+    assert on_all_ranks(graph, graph.functions["train.py::f0"]) is True
 
 
 def test_functions_that_call_each_other_in_a_ring_are_undecided() -> None:
     graph = derive(read_texts({"train.py": f"{HEAD}def a():\n    b()\n\n\ndef b():\n    a()\n"}))
 
-    assert graph.on_all_ranks(graph.functions["train.py::a"]) is None
-    assert graph.on_all_ranks(graph.functions["train.py::b"]) is None
+    assert on_all_ranks(graph, graph.functions["train.py::a"]) is None
+    assert on_all_ranks(graph, graph.functions["train.py::b"]) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_a_name_that_holds_such_a_word_by_chance_does_not(name: str) -> None:
 def _on_all_ranks(name: str) -> bool:
     graph = derive(read_texts({"train.py": HEAD + GUARDED.format(name=name)}))
     function = graph.functions["train.py::save"]
-    return all(graph.line_on_all_ranks(function, call) for call in function.calls if call.does == "save")
+    return all(line_on_all_ranks(graph, function, call) for call in function.calls if call.does == "save")
 
 
 def test_the_search_for_passes_over_the_data_grows_with_the_program() -> None:

@@ -46,7 +46,7 @@ def test_what_stands_near_a_function_is_of_its_own_programs_in_the_order_of_the_
     for function in graph.functions.values():
         file = function.place.file
         near = [each for each in graph.functions.values() if each.place.file == file]
-        assert graph.functions_near(function) == near
+        assert graph.files.functions_near(function) == near
         assert [call for _, call in graph.calls_near(function, "backward")] == [
             call for each in near for call in each.calls if call.does == "backward"
         ]
