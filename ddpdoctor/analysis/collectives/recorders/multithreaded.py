@@ -16,7 +16,7 @@ def groups_in_turns(record: FlightRecord) -> Iterator[ProcessGroup]:
     A rank that was killed leaves only the calls that its own code made. Those of its gradients, of the thread that trains,
     are missing between two numbers.
     """
-    threads = {number for number, stack in enumerate(record.stacks) if _began_in_a_thread(record, stack)}
+    threads = {number for number, stack in enumerate(record.stacks) if began_in_a_thread(record, stack)}
     for number, group in enumerate(record.groups) if threads else ():
         issued = [
             (seq, stack in threads)
@@ -31,7 +31,7 @@ def groups_in_turns(record: FlightRecord) -> Iterator[ProcessGroup]:
 def has_both(record: FlightRecord, group: str) -> bool:
     """Whether the main thread and another one of this rank both made calls of the group with this name."""
     made = {
-        _began_in_a_thread(record, record.stacks[stack])
+        began_in_a_thread(record, record.stacks[stack])
         for call, stack in zip(record.call, record.stack, strict=True)
         if record.groups[record.calls[call].group].name == group and record.stacks[stack]
     }
@@ -45,10 +45,11 @@ def called_in_turns(record: FlightRecord, group: str) -> bool:
 
 def made_by_a_thread(record: FlightRecord, entry: int) -> bool:
     """Whether another thread than the main one made this call."""
-    return _began_in_a_thread(record, record.stacks[record.stack[entry]])
+    return began_in_a_thread(record, record.stacks[record.stack[entry]])
 
 
-def _began_in_a_thread(record: FlightRecord, stack: tuple[int, ...]) -> bool:
+def began_in_a_thread(record: FlightRecord, stack: tuple[int, ...]) -> bool:
+    """Whether the outermost line of this stack is the one with which Python begins a thread."""
     if not stack:
         return False
     outermost = record.frames[stack[-1]]

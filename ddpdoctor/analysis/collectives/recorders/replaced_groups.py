@@ -11,7 +11,7 @@ from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup
 
 Name = tuple[str, str]  # with the backend in front
-_Columns = tuple[tuple[Call, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Columns = tuple[tuple[Call, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def without_replaced(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
@@ -23,9 +23,9 @@ def without_replaced(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     if not any(_named_twice(entry.value) for entry in records):
         return records
     newest = _newest_on_all_ranks(records)
-    shared: dict[_Columns, _Columns] = {}  # ranks that did the same keep sharing what they called
+    shared: dict[Columns, Columns] = {}  # ranks that did the same keep sharing what they called
     entries = (
-        Entry(entry.rank, entry.host, _without(entry.value, older, shared))
+        Entry(entry.rank, entry.host, without_groups(entry.value, older, shared))
         if (older := {*_replaced(entry.value, newest)})
         else entry
         for entry in records
@@ -67,8 +67,9 @@ def _replaced(record: FlightRecord, newest: dict[Name, int]) -> Iterator[int]:
             yield position
 
 
-def _without(record: FlightRecord, older: Collection[int], shared: dict[_Columns, _Columns]) -> FlightRecord:
-    groups = {old: new for new, old in enumerate(place for place in range(len(record.groups)) if place not in older)}
+def without_groups(record: FlightRecord, left_out: Collection[int], shared: dict[Columns, Columns]) -> FlightRecord:
+    """The record without the groups at these positions and what was called in them; equal columns are taken from `shared`."""
+    groups = {old: new for new, old in enumerate(place for place in range(len(record.groups)) if place not in left_out)}
     used = [number for number, call in enumerate(record.calls) if call.group in groups]
     numbers = {old: new for new, old in enumerate(used)}
     kept = [call in numbers for call in record.call]

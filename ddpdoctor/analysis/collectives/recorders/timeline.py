@@ -24,6 +24,7 @@ from ddpdoctor.analysis.collectives.recorders.earlier_runs import without_earlie
 from ddpdoctor.analysis.collectives.recorders.fallback_callsites import OtherLines, other_lines
 from ddpdoctor.analysis.collectives.recorders.group_members import with_listed_members, with_members
 from ddpdoctor.analysis.collectives.recorders.group_numbers import with_statuses
+from ddpdoctor.analysis.collectives.recorders.groups_beside_training import without_groups_beside
 from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.analysis.collectives.recorders.multithreaded import made_by_a_thread
 from ddpdoctor.analysis.collectives.recorders.open_batches import without_open_batches
@@ -231,7 +232,7 @@ def derive(
         SkipCheck: the recorders are empty.
     """
     all_records = with_statuses(without_replaced(with_times(_of_one_job(records))))
-    records = without_open_batches(with_closed_batches(without_earlier_runs(all_records)))
+    records = without_groups_beside(without_open_batches(with_closed_batches(without_earlier_runs(all_records))))
     told_by_agents = with_members(records, calls)
     with_lists = with_listed_members(told_by_agents, size)
     records = with_transfers(with_lists, calls)
