@@ -19,7 +19,7 @@ class Thread:
     os_id: int | None = None
     """The kernel's number of the thread."""
     main: bool = False
-    """Whether it is the main thread."""
+    """Whether it is the main thread, or the one that trains in its place, as the rank's agent tells."""
     active: bool = False
     """Whether it is on a CPU or ready for one."""
     holds_gil: bool = False
@@ -72,7 +72,7 @@ class Stacks:
 
     @property
     def main(self) -> Thread | None:
-        """The main thread, in which a training loop runs; None where it could not be told."""
+        """The thread in which the training loop runs, by default the main one; None where it could not be told."""
         return next((thread for thread in self.threads if thread.main), None)
 
     @property

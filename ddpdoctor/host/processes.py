@@ -56,9 +56,9 @@ class Sample:
     """The ticks of processes below it that have ended."""
 
 
-def sample(pid: int) -> Sample | None:
-    """A look at `pid`, or None where there is no such process any more."""
-    fields = _stat(pid)
+def sample(pid: int, thread: int | None = None) -> Sample | None:
+    """A look at `pid` and what its `thread` sits in, the main one where none is given; None where it is gone."""
+    fields, waiting = _stat(pid), thread or pid
     if fields is None:
         return None
     children = {}
@@ -66,15 +66,15 @@ def sample(pid: int) -> Sample | None:
         found = sample(child)
         if found is not None:
             children[child] = found
-    call, waits_on = system_call(pid)
+    call, waits_on = system_call(waiting)
     return Sample(
         system_call=call,
         waits_on=waits_on,
-        kernel_function=read_or_nothing(Path(f"/proc/{pid}/wchan")).strip("0") or None,
+        kernel_function=read_or_nothing(Path(f"/proc/{waiting}/wchan")).strip("0") or None,
         at=time.monotonic(),
         began=int(fields[19]),
         seen=int(time.clock_gettime(time.CLOCK_BOOTTIME) * CLOCK_TICKS),
-        state=fields[0],
+        state=(_stat(waiting) or fields)[0],
         ticks=int(fields[11]) + int(fields[12]),
         io_bytes=_io_bytes(pid),
         children=children,
@@ -111,16 +111,24 @@ def state_between(
     )
 
 
-def sleeps(pid: int) -> int | None:
-    """How often the main thread has gone to sleep since it began; None where it does not sleep now, or is gone.
+def sleeps(thread: int) -> int | None:
+    """How often a thread has gone to sleep since it began; None where it does not sleep now, or is gone.
+
+    The number of a process is that of its main thread.
 
     py-spy interrupts a sleep, which counts as another one: only two counts without a look in between can be compared.
     """
-    fields = _stat(pid)
+    fields = _stat(thread)
     if fields is None or fields[0] != "S":
         return None
-    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", read_or_nothing(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    status = read_or_nothing(Path(f"/proc/{thread}/status"))
+    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", status, re.MULTILINE)
     return int(found[1]) if found else None
+
+
+def has_thread(pid: int, thread: int) -> bool:
+    """Whether the process has a thread of this number."""
+    return Path(f"/proc/{pid}/task/{thread}").exists()
 
 
 def may_be_woken_by_a_timer(pid: int) -> bool:

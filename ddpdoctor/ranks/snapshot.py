@@ -76,7 +76,7 @@ class _Series:
     seconds: float
     """How long that was apart."""
     wakes: dict[int, int] = field(default_factory=dict)
-    """By process, how often its main thread woke between snapshots."""
+    """By thread that trains, how often it woke between snapshots."""
 
     def stacks_of(self, target: Target) -> Stacks | str:
         """The stacks of one rank, with what changed between the snapshots."""
@@ -94,14 +94,14 @@ class _Series:
 
 def _examined(targets: Sequence[Target], seconds: float) -> list[_Shown]:
     """What each target showed. All are asked together, as a program per rank and snapshot would cost many times as much."""
-    before = {target.pid: processes.sample(target.pid) for target in targets}
+    before = {target.pid: processes.sample(target.pid, target.thread) for target in targets}
     alive = [target for target in targets if (sample := before[target.pid]) is not None and sample.state not in ENDED]
     waited_for = {target.pid: sockets for target in alive if (sockets := connections.waited_for(target.pid))}
     moved_before = connections.moved_bytes() if waited_for else {}
     # py-spy must not wait for a process that is stopped to stop
     stopped = {target.pid for target in alive if (sample := before[target.pid]) and sample.state in "TtD"}
     series = _series(alive, stopped, seconds)
-    after = {target.pid: processes.sample(target.pid) for target in alive}
+    after = {target.pid: processes.sample(target.pid, target.thread) for target in alive}
     moved = connections.moved_between(waited_for, moved_before, connections.moved_bytes() if waited_for else {})
     states = {}
     for target in alive:
@@ -111,7 +111,7 @@ def _examined(targets: Sequence[Target], seconds: float) -> list[_Shown]:
                 target.pid,
                 earlier,
                 later,
-                wakes=series.wakes.get(target.pid),
+                wakes=series.wakes.get(target.thread),
                 sockets=waited_for.get(target.pid, ()),
                 connection_bytes=moved.get(target.pid),
             )
@@ -141,8 +141,8 @@ def _series(alive: Sequence[Target], stopped: Collection[int], seconds: float) -
         for number in range(1, SNAPSHOTS):
             asleep = sleeps_of(again)
             time.sleep(max(0.0, number * seconds / (SNAPSHOTS - 1) - (time.monotonic() - began)))
-            for pid, since in wakes_since(asleep).items():
-                wakes[pid] = wakes.get(pid, 0) + since
+            for thread, since in wakes_since(asleep).items():
+                wakes[thread] = wakes.get(thread, 0) + since
             threads.append(_threads(again, stopped, pool))
     used_after = _uses(threads[0])
     used = {target: (before, used_after[target]) for target, before in used_before.items()}
@@ -158,12 +158,20 @@ def _threads(
     def of(target: Target) -> _Threads | str:
         threads = found[target.pid]
         if not isinstance(threads, NoStacks):
-            return "py-spy", threads
+            return "py-spy", with_training(threads, target)
         if target.agent is None or target.pid in stopped:
             return str(threads)
         return _from_worker_server(target.agent, str(threads))
 
     return dict(zip(targets, pool.map(of, targets), strict=True))
+
+
+def with_training(threads: tuple[Thread, ...], target: Target) -> tuple[Thread, ...]:
+    """The threads, of which the one that trains is the main one, where the rank's agent tells which one that is."""
+    told = target.agent.header.thread if target.agent is not None else 0
+    if not any(thread.os_id == told for thread in threads):
+        return threads
+    return tuple(replace(thread, main=thread.os_id == told) for thread in threads)
 
 
 def _from_worker_server(agent: RankProcess, reason: str) -> _Threads | str:

@@ -20,6 +20,12 @@ class Target:
     agent: RankProcess | None = None
     """Where its agent answers; None where the job was started without ddpdoctor."""
 
+    @property
+    def thread(self) -> int:
+        """The kernel's number of the thread that trains, as far as its agent tells, or of the main one."""
+        told = self.agent.header.thread if self.agent is not None else 0
+        return told if told and processes.has_thread(self.pid, told) else self.pid
+
 
 def targets_of(agents: Iterable[RankProcess]) -> tuple[Target, ...]:
     """The ranks that still run."""

@@ -12,7 +12,7 @@ POLL_SECONDS = 0.2
 
 
 def wakes_within(targets: Sequence[Target], seconds: float) -> dict[int, int]:
-    """By process, how often its main thread woke from a sleep within `seconds`, or in less where all of them have woken.
+    """By process, how often the thread that trains woke from a sleep within `seconds`, or in less where all of them have woken.
 
     Nobody interrupts the threads meanwhile. Those that did not sleep in the beginning are left out, and those that handle the
     signal of a timer, which wakes a thread that makes no progress.
@@ -20,7 +20,8 @@ def wakes_within(targets: Sequence[Target], seconds: float) -> dict[int, int]:
     asleep, until = sleeps_of(targets), time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0 and not all(wakes_since(asleep).values()):
         time.sleep(min(left, POLL_SECONDS))
-    return wakes_since(asleep)
+    woken = wakes_since(asleep)
+    return {target.pid: woken[target.thread] for target in targets if target.thread in woken}
 
 
 def bytes_within(waited_for: Mapping[int, Collection[int]], seconds: float) -> dict[int, int]:
@@ -36,16 +37,16 @@ def bytes_within(waited_for: Mapping[int, Collection[int]], seconds: float) -> d
 
 
 def sleeps_of(targets: Sequence[Target]) -> dict[int, int]:
-    """By process, how often its main thread went to sleep, of those whose main thread sleeps now and that no timer wakes."""
+    """By thread that trains, how often it went to sleep, of those that sleep now and that no timer wakes."""
     counts = {
-        target.pid: processes.sleeps(target.pid)
+        target.thread: processes.sleeps(target.thread)
         for target in targets
         if not processes.may_be_woken_by_a_timer(target.pid)
     }
-    return {pid: count for pid, count in counts.items() if count is not None}
+    return {thread: count for thread, count in counts.items() if count is not None}
 
 
 def wakes_since(asleep: Mapping[int, int]) -> dict[int, int]:
-    """By process, how often its main thread woke since `sleeps_of` counted; one that is awake now has woken once more."""
-    now = {pid: processes.sleeps(pid) for pid in asleep}
-    return {pid: 1 if (count := now[pid]) is None else count - before for pid, before in asleep.items()}
+    """By thread, how often it woke since `sleeps_of` counted; one that is awake now has woken once more."""
+    now = {thread: processes.sleeps(thread) for thread in asleep}
+    return {thread: 1 if (count := now[thread]) is None else count - before for thread, before in asleep.items()}

@@ -147,11 +147,11 @@ class StatusReader:
         return steps, (last - first) / (ended - began) if ended > began else None
 
     def _idle(self, target: Target, now: float) -> float | None:
-        """Seconds since a counter of the agent changed; None where nobody counts."""
+        """Seconds since a counter of the training changed; None where nobody counts."""
         if target.agent is None:
             return None
         header = target.agent.header
-        signs = header.written, header.returned, header.forwards, header.steps
+        signs = header.written_in_training, header.returned_in_training, header.forwards, header.steps
         known = self._signs.get(target.pid)
         if known is None:
             began = min(now, now - (time.time() - header.last_ns / 1e9)) if header.last_ns else now

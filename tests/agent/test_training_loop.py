@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ddpdoctor.agent.inside.calls.call_ring import CallRing
 from ddpdoctor.agent.inside.calls.training_loop import TrainingLoop
+from ddpdoctor.agent.inside.calls.training_thread import TrainingThread
 from tests.agent.followed_rank import FollowedRank
 
 LOADER = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)
@@ -32,6 +33,7 @@ class Ring:
     def __init__(self) -> None:
         self.recorded: list[tuple[int, int | None]] = []
         self.forwards = self.steps = 0
+        self.thread = TrainingThread()
 
     def count_step(self) -> None:
         """As of a ring."""

@@ -168,7 +168,7 @@ def test_a_ring_of_another_version_is_refused_with_both_versions(tmp_path: Path)
     (tmp_path / "77.ring").write_bytes(bytes(newer))
     with pytest.raises(OtherVersionError) as refused:
         find_ranks(tmp_path)
-    assert refused.value.message == "the call ring of process 77 has format 7, and this ddpdoctor reads format 6"
+    assert refused.value.message == "the call ring of process 77 has format 8, and this ddpdoctor reads format 7"
     assert refused.value.hint == "use the ddpdoctor that the job was started with"
 
 

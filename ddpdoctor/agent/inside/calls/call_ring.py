@@ -12,6 +12,7 @@ import time
 from struct import Struct
 
 from ..schema import call_ring as layout
+from .training_thread import TrainingThread
 
 
 class CallRing:
@@ -27,7 +28,10 @@ class CallRing:
         self._local_rank = (
             int(local_rank) if local_rank.isdecimal() and len(local_rank) < layout.MOST_DIGITS else layout.NO_RANK
         )
+        self.thread = TrainingThread()
+        """Which thread trains; the file names the latest one from the next record or step on."""
         self.written = self.steps = self.returned = 0
+        self._written_in_training = self._returned_in_training = 0
         self.forwards = 0
         """Training forwards of wrapped models; the file has the number from the next record or step on."""
         self.identify(rank, world_size)
@@ -77,6 +81,8 @@ class CallRing:
         if self.written - index <= layout.RING:
             layout.RETURNED.pack_into(self._map, _offset(index) + layout.RETURNED_OFFSET, now)
         self.returned += 1
+        if not self.thread.is_beside():
+            self._returned_in_training += 1
         self._count(now)
 
     def resume(self, index: int) -> None:
@@ -116,17 +122,17 @@ class CallRing:
         """Write the next record, and the counters; returns its number."""
         index = self.written
         self.written = index + 1  # taken at once: other threads write, too
+        if not self.thread.is_beside():
+            self._written_in_training += 1
         offset = layout.HEADER_BYTES + index % layout.RING * layout.RECORD_BYTES
         record.pack_into(self._map, offset, index, kind, *fields)
-        layout.COUNTERS.pack_into(
-            self._map, layout.COUNTERS_OFFSET, self.written, self.forwards, self.steps, now, self.returned
-        )
+        self._count(now)
         return index
 
     def _count(self, now: int) -> None:
-        layout.COUNTERS.pack_into(
-            self._map, layout.COUNTERS_OFFSET, self.written, self.forwards, self.steps, now, self.returned
-        )
+        in_training = self._written_in_training, self._returned_in_training, self.thread.os_id
+        counters = self.written, self.forwards, self.steps, now, self.returned, *in_training
+        layout.COUNTERS.pack_into(self._map, layout.COUNTERS_OFFSET, *counters)
 
 
 def _offset(index: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,14 +42,12 @@ class Pass:
 class TrainingLoop:
     """The thread that trains, and which batches are its iterations.
 
-    The thread is that of the last training forward, the main one before there was any: one that draws batches ahead of it is
-    as far ahead as the moment gives. The iterations are the batches of passes that are trained on: a rank may evaluate alone
-    on the data that all train on, or show a batch of them.
+    A thread that draws batches ahead of it is as far ahead as the moment gives. The iterations are the batches of passes that
+    are trained on: a rank may evaluate alone on the data that all train on, or show a batch of them.
     """
 
     def __init__(self, ring: CallRing) -> None:
         self._ring = ring
-        self._thread = threading.main_thread().ident
         self._passes: ByIdentity[Pass] = ByIdentity()
         self._last: Pass | None = None
         self._untrained = False  # a batch of a pass that is trained on was drawn, and nothing was trained since
@@ -58,11 +55,11 @@ class TrainingLoop:
 
     def is_here(self) -> bool:
         """Whether it runs in this thread."""
-        return self._thread == threading.get_ident()
+        return self._ring.thread.is_here()
 
     def trains(self) -> None:
         """Note that this thread makes a training forward or an optimizer step: with the batch that it drew last."""
-        self._thread = threading.get_ident()
+        self._ring.thread.trains()
         last, self._last = self._last, None
         if not self._untrained and last is not None and not last.trains:
             last.trains = True
@@ -76,7 +73,7 @@ class TrainingLoop:
         if not self._ring.forwards:  # models without a wrapper, as FSDP2's
             self._ring.count_step()
             self.trains()
-        elif self._thread == threading.get_ident():
+        elif self.is_here():
             self._ring.count_step()
 
     def pass_of(self, iterator: Any) -> Pass | None:  # noqa: ANN401 - of any kind of data loader

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 MAGIC = b"ddpdring"
-VERSION = 6
+VERSION = 7
 RING = 4096  # records; 256 KiB a rank
 RECORD_BYTES = 64
 HEADER_BYTES = 256
@@ -20,7 +20,7 @@ MOST_DIGITS = 10  # a rank has fewer, so that its number fits into its field
 PREAMBLE = Struct("<8sI")  # magic and version, which every version of the file begins with
 IDENTITY = Struct("<iiiiQ")
 IDENTITY_OFFSET = 16
-COUNTERS = Struct("<QQQqQ")
+COUNTERS = Struct("<QQQqQQQQ")
 COUNTERS_OFFSET = IDENTITY_OFFSET + IDENTITY.size
 PREFIX = Struct("<QQ")  # number and kind, which every record begins with
 BEGAN_AND_RETURNED = Struct("<qq")
@@ -52,6 +52,12 @@ class Header(NamedTuple):
     """When a counter last changed, in nanoseconds since the epoch."""
     returned: int = 0
     """How often a recorded call has returned, or a wait for an asynchronous send or receive has ended."""
+    written_in_training: int = 0
+    """The same as `written`, without what threads did that the program started beside the one that trains."""
+    returned_in_training: int = 0
+    """The same as `returned`, without those threads."""
+    thread: int = 0
+    """The kernel's number of the thread that made the last training forward or optimizer step; 0 before there was any."""
 
 
 class Collective(NamedTuple):
