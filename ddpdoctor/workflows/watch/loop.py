@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ddpdoctor.agent.inside.process.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence, by_rank
 from ddpdoctor.evidence.ranks import JobSize
@@ -33,6 +34,7 @@ POLL_SECONDS = 0.2
 PACE_SECONDS = 15.0
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
+_SERVED = frozenset({Activity.LOCK, Activity.HANDOVER})  # by another thread of the rank
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
 
 
@@ -130,10 +132,13 @@ class Watch:
     """For how many seconds it makes steps before its pace is judged next; doubled each time."""
     on_poll: Callable[[Sequence[RankProcess], float], None] = field(default=lambda _ranks, _quiet: None)
     """Called five times a second with the ranks of this host and the seconds since the last sign of life."""
+    _training: StallDetector = field(default_factory=StallDetector)
     _stall: Evidence | None = None
+    _in_training: bool = False  # the stall is one of the training, beside which other threads make calls
     _begun: Begun = ()
     _resumed: _Resumed | None = None
     _next_look: float = 0.0
+    _next_look_at_training: float = 0.0
     _looks: int = 0
     _stepping_since: float | None = None
     _slow_job_rules: JudgingProcess = field(default_factory=lambda: JudgingProcess("slow_job_rules.py"))
@@ -145,6 +150,7 @@ class Watch:
 
     def _events(self) -> Iterator[Event]:
         known, moves = self.known, QuietMoves()
+        self._training.given = self.stall_detector.given
         while (code := known.job.wait(POLL_SECONDS)) is None:
             ranks = find_ranks(known.directory)
             known.memory.observe(agent.pid for agent in ranks)
@@ -154,6 +160,11 @@ class Watch:
             quiet = self.stall_detector.quiet(now)
             stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
             moved = self.stall_detector.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped)
+            trained = self._training.observe(_signs_of_training(ranks), now, stepped=stepped)
+            if trained:
+                self._next_look_at_training = 0.0
+            if self._in_training:
+                moved, quiet = trained, self._training.quiet(now)
             if stepped:
                 known.processors.observe({agent.rank: agent.pid for agent in ranks})
             self.on_poll(ranks, 0.0 if moved else quiet)
@@ -172,6 +183,8 @@ class Watch:
                 yield PeerNodeFailed()
             elif quiet >= max(self._next_look, self.stall_detector.patience()):
                 yield from self._look(ranks, quiet)
+            if self._stall is None and not trained:
+                yield from self._look_at_training(ranks, now)
         if code == 0 and self._resumed is not None:
             yield self._recovered()
         known.job.drain()
@@ -185,7 +198,7 @@ class Watch:
         """
         if self._resumed is None:
             return False
-        if _begun(ranks) != self._begun:
+        if self._begun_now(ranks) != self._begun:
             return True
         return now - self._resumed.at > SETTLED_SECONDS and not any(_failed(agent) for agent in ranks)
 
@@ -194,6 +207,7 @@ class Watch:
         self.nodes.clear_stall()
         quiet = self._resumed.quiet
         self._stall, self._resumed, self._looks, self._next_look = None, None, 0, 0.0
+        self._in_training = False
         self.known.notes.append(f"no progress for {quiet:.1f} s, then the job resumed")
         return Recovered(quiet)
 
@@ -218,13 +232,17 @@ class Watch:
 
     def look_again(self) -> float:
         """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""
-        seconds = self.stall_detector.patience()
-        self._next_look = self.stall_detector.quiet(time.monotonic()) + seconds
+        detector = self._training if self._in_training else self.stall_detector
+        seconds = detector.patience()
+        self._next_look = detector.quiet(time.monotonic()) + seconds
         return seconds
+
+    def _begun_now(self, ranks: tuple[RankProcess, ...]) -> Begun:
+        return _begun_in_training(ranks) if self._in_training else _begun(ranks)
 
     def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
         evidence = self.known.during_stall(ranks, quiet)
-        if _begun(find_ranks(self.known.directory)) != _begun(ranks):
+        if self._begun_now(find_ranks(self.known.directory)) != self._begun_now(ranks):
             return  # it went on while it was looked at, which takes seconds on a busy machine
         evidence = self.nodes.on_stall(evidence, quiet)
         activities = derived(evidence, Activities) or Activities(each=())
@@ -242,10 +260,39 @@ class Watch:
             self._next_look = quiet + self.stall_detector.patience()
             yield Waiting(_busy(activities) if working else _elsewhere(activities, unseen))
         else:
-            self._stall, self._begun, self._next_look = evidence, _begun(ranks), math.inf
-            self._looks += 1
-            alive = tuple(activity.rank for activity in working)
-            yield Stalled(evidence, quiet, last=self._looks >= MOST_LOOKS, alive=alive)
+            yield self._stalled(evidence, ranks, quiet, tuple(activity.rank for activity in working))
+
+    def _stalled(
+        self, evidence: Evidence, ranks: tuple[RankProcess, ...], quiet: float, alive: tuple[int, ...]
+    ) -> Stalled:
+        self._stall, self._begun, self._next_look = evidence, self._begun_now(ranks), math.inf
+        self._looks += 1
+        return Stalled(evidence, quiet, last=self._looks >= MOST_LOOKS, alive=alive)
+
+    def _look_at_training(self, ranks: tuple[RankProcess, ...], now: float) -> Iterator[Event]:
+        """Look at a job of which only threads beside the training still make calls: a heartbeat hides no hang.
+
+        It hangs where a rank stands in a wait for its peers and no rank shows what a healthy job could show. A rank that waits
+        for another of its own threads may wait for the one that makes the calls.
+        """
+        quiet = self._training.quiet(now)
+        patience = self._training.patience()
+        if self.stall_detector.quiet(now) >= patience or quiet < max(patience, self._next_look_at_training):
+            return
+        self._next_look_at_training = 2 * quiet
+        evidence = self.known.during_stall(ranks, quiet)
+        if _begun_in_training(find_ranks(self.known.directory)) != _begun_in_training(ranks):
+            return
+        activities = derived(evidence, Activities) or Activities(each=())
+        served = any(activity.kind in _SERVED for activity in activities.elsewhere)
+        if served and self._training.given is None and quiet < patience * WHILE_MOVING:
+            return
+        if not (activities.waiting and all(activity.moves is False for activity in activities.each)):
+            return
+        if self._unseen(evidence) or _is_crowded():
+            return
+        self._in_training = True
+        yield self._stalled(self.nodes.on_stall(evidence, quiet), ranks, quiet, ())
 
     def _starts(self, activity: RankActivity) -> bool:
         """Whether a process or a worker of its loader imports modules, or has not run for as long as a pause may be."""
@@ -270,12 +317,21 @@ def _begun(ranks: tuple[RankProcess, ...]) -> Begun:
     return tuple((agent.pid, agent.header.written, agent.header.forwards, agent.header.steps) for agent in ranks)
 
 
+def _begun_in_training(ranks: tuple[RankProcess, ...]) -> Begun:
+    headers = ((agent.pid, agent.header) for agent in ranks)
+    return tuple((pid, header.written_in_training, header.forwards, header.steps) for pid, header in headers)
+
+
 def _failed(agent: RankProcess) -> bool:
     return agent.error() is not None or (agent.left_at() is None and not is_alive(agent.pid))
 
 
 def _signs(ranks: tuple[RankProcess, ...]) -> Begun:
     return (*_begun(ranks), tuple(agent.header.returned for agent in ranks))
+
+
+def _signs_of_training(ranks: tuple[RankProcess, ...]) -> Begun:
+    return (*_begun_in_training(ranks), tuple(agent.header.returned_in_training for agent in ranks))
 
 
 def _elsewhere(activities: Activities, unseen: list[int]) -> str:

@@ -25,7 +25,7 @@ from ddpdoctor.workflows.watch import loop
 from ddpdoctor.workflows.watch.loop import JobEnd, Recovered, Stalled, Waiting, Watch
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.stall_detector import StallDetector
-from tests.hangs import TORCH, hang, rank, stack
+from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 STOOD = hang(rank(), rank(stack()))
 BOTH_WAIT = hang(rank(), rank(), facts=(JobSize(ranks=4),))
@@ -212,3 +212,69 @@ def test_a_job_whose_ranks_all_compute_is_reported_after_what_the_user_gave_and_
         if isinstance(first, Stalled):
             _, ranks = diagnose(first.evidence).undecided
             assert ranks.startswith("ranks 0-1: each computes at /job/train.py:5 in prepare, on CPU 97 %")
+
+
+def beating(*each: tuple[int, int]) -> list[Header]:
+    """One after the other what a rank shows that has made so many calls in all and so many in its training."""
+    return [
+        Header(rank=0, world_size=2, written=calls, returned=calls - 1, forwards=1, steps=1,
+               written_in_training=trained, returned_in_training=trained - 1)
+        for calls, trained in each
+    ]  # fmt: skip
+
+
+def beside_a_heartbeat(
+    stood: Evidence, headers: list[Header], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None = 0.0
+) -> list[Any]:
+    """What happens to a job of these headers, in which calls of some thread are always a moment ago."""
+    known = Known(headers, 0, tmp_path, stood=stood)
+    monkeypatch.setattr(loop, "find_ranks", known.ranks)
+    monkeypatch.setattr(loop.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    watch = Watch(known=known, stall_detector=StallDetector(given=given))  # type: ignore[arg-type]
+    monkeypatch.setattr(StallDetector, "quiet", lambda self, _now: 40.0 if self is watch._training else -1.0)
+    return [*watch.events()]
+
+
+BEATS = [(calls, 5) for calls in range(10, 18)]
+HANDED_OVER = rank(stack((f"{STDLIB}/queue.py", 171, "get"), user=(5, "prepare")), system_call="futex")
+ASLEEP = rank(stack(user=(5, "prepare")), system_call="clock_nanosleep")
+
+
+def test_a_thread_that_reports_hides_no_hang_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on when the training does, and not by another report."""
+    hung, ended = beside_a_heartbeat(hang(rank(), ASLEEP), beating(*BEATS), tmp_path, monkeypatch)
+    assert isinstance(hung, Stalled)
+    assert (hung.seconds, hung.alive, type(ended)) == (40.0, (), JobEnd)
+    assert diagnose(hung.evidence).findings[0].ranks == (1,)
+    later = beating(*BEATS, (18, 6), (19, 7))
+    events = beside_a_heartbeat(hang(rank(), ASLEEP), later, tmp_path, monkeypatch)
+    assert [type(event) for event in events] == [Stalled, Recovered, JobEnd]
+
+
+@pytest.mark.parametrize(
+    "stood",
+    [
+        hang(rank(), BUSY),  # one evaluates, the others wait for it
+        hang(ASLEEP, ASLEEP),  # nobody waits for a peer: the thread that makes the calls may be the one that trains
+        hang(rank(), rank(moved=True)),
+    ],
+    ids=["computes", "nobody waits", "moves"],
+)
+@pytest.mark.parametrize("given", [0.0, None])
+def test_a_thread_that_reports_beside_a_training_that_may_be_healthy_is_a_sign_of_life(
+    stood: Evidence, given: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (only,) = beside_a_heartbeat(stood, beating(*BEATS), tmp_path, monkeypatch, given)
+    assert isinstance(only, JobEnd)
+
+
+def test_a_rank_that_waits_for_its_own_threads_may_wait_for_the_one_that_makes_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it has ten times the patience, unless the user gave one."""
+    monkeypatch.setattr(
+        StallDetector, "patience", lambda self, *, moving=False: self.given or (300.0 if moving else 30.0)
+    )
+    for given, expected in ((None, [JobEnd]), (30.0, [Stalled, JobEnd])):
+        events = beside_a_heartbeat(hang(rank(), HANDED_OVER), beating(*BEATS), tmp_path, monkeypatch, given)
+        assert [type(event) for event in events] == expected
