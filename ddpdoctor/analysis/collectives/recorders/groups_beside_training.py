@@ -1,4 +1,4 @@
-"""The process groups in which a thread beside the training makes calls and goes on while the training stands still.
+"""The process groups in which a thread beside the training makes calls and goes on while the training hangs.
 
 A heartbeat, metrics or the barrier of an asynchronous checkpoint: such a group says nothing of the hang. Its calls fall anywhere
 between those of the training, so that they are no points at which the programs of two ranks can be compared either.
