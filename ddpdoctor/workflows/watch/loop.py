@@ -22,6 +22,7 @@ from ddpdoctor.host.processes import is_alive
 from ddpdoctor.model import group_ranks, verb
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.processor_time import as_text
+from ddpdoctor.ranks.rank_exits import asked_to_end
 from ddpdoctor.workflows.slow_job_check import CODES, slow_job
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.judging_process import JudgingProcess
@@ -194,9 +195,11 @@ class Watch:
     def _goes_on(self, ranks: tuple[RankProcess, ...], now: float) -> bool:
         """Whether a job that hung has begun something new, or calls of it came back without the end of any rank.
 
-        Where peers time out or die, calls come back with an error: that is how a hang ends a job, and no way out of it.
+        Where peers time out or die, calls come back with an error: that is how a hang ends a job, and no way out of it. Nor is
+        what a job does once a rank was killed or a signal asked it to end.
         """
-        if self._resumed is None:
+        asked = asked_to_end(self.known.job.received, (), time.time())
+        if self._resumed is None or asked is not None or any(map(_died, ranks)):
             return False
         if self._begun_now(ranks) != self._begun:
             return True
@@ -323,7 +326,11 @@ def _begun_in_training(ranks: tuple[RankProcess, ...]) -> Begun:
 
 
 def _failed(agent: RankProcess) -> bool:
-    return agent.error() is not None or (agent.left_at() is None and not is_alive(agent.pid))
+    return agent.error() is not None or _died(agent)
+
+
+def _died(agent: RankProcess) -> bool:
+    return agent.left_at() is None and not is_alive(agent.pid)
 
 
 def _signs(ranks: tuple[RankProcess, ...]) -> Begun:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +23,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ChildProcess, Stall
 from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.workflows.watch import loop
 from ddpdoctor.workflows.watch.loop import JobEnd, Recovered, Stalled, Waiting, Watch
@@ -44,13 +48,15 @@ class Known:
     memory: Any = field(default_factory=lambda: SimpleNamespace(observe=list))
     processors: Any = field(default_factory=lambda: SimpleNamespace(observe=dict))
     audit: None = None
+    received: list[Received] = field(default_factory=list)
+    pid: int = field(default_factory=os.getpid)
 
     def note_versions(self, _ranks: object) -> None:
         """Nobody asks for them here."""
 
     @property
     def job(self) -> Any:
-        return SimpleNamespace(wait=self._wait, drain=lambda: None)
+        return SimpleNamespace(wait=self._wait, drain=lambda: None, received=self.received)
 
     def _wait(self, _seconds: float) -> int | None:
         if len(self.headers) == 1:
@@ -59,7 +65,7 @@ class Known:
         return None
 
     def ranks(self, _directory: Path) -> tuple[RankProcess, ...]:
-        return (RankProcess(directory=self.directory, pid=os.getpid(), header=self.headers[0]),)
+        return (RankProcess(directory=self.directory, pid=self.pid, header=self.headers[0]),)
 
     def during_stall(self, *_: object) -> Evidence:
         return self.stood
@@ -101,6 +107,29 @@ def test_a_job_whose_calls_come_back_with_an_error_has_ended_in_its_standstill(
     assert [type(event) for event in events] == [Stalled, *([] if ended_in_it else [Recovered]), JobEnd]
     assert isinstance(events[-1], JobEnd)
     assert (events[-1].evidence.one(Stall) is not None, known.notes == []) == (ended_in_it, ended_in_it)
+
+
+@pytest.mark.parametrize("how", ["killed", "asked to end"])
+def test_what_a_hanging_job_does_while_it_is_ended_is_no_way_out(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler of SIGTERM saves a checkpoint, and its calls are new ones."""
+    waits, calls_again = header(calls=5, returned=4), header(calls=6, returned=5)
+    known = Known([waits, waits, waits, calls_again], 1, tmp_path)
+    if how == "killed":
+        known.pid = ended_process()
+    else:
+        known.received.append(Received(signal.SIGTERM, time.time()))
+    monkeypatch.setattr(loop, "find_ranks", known.ranks)
+    events = [*Watch(known=known, stall_detector=StallDetector(given=0.0)).events()]  # type: ignore[arg-type]
+    assert [type(event) for event in events] == [Stalled, JobEnd]
+    assert known.notes == []
+
+
+def ended_process() -> int:
+    with subprocess.Popen(["true"]) as process:
+        process.wait(timeout=60)
+    return process.pid
 
 
 def test_ranks_that_wait_for_a_node_that_nobody_sees_are_granted_what_a_rank_at_work_is(
