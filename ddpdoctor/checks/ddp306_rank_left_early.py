@@ -10,7 +10,11 @@ from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs,
 from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
-from ddpdoctor.analysis.collectives.places.framework_requests import exits_of, rank_requests
+from ddpdoctor.analysis.collectives.places.framework_requests import (
+    exits_of,
+    only_request,
+    rank_requests,
+)
 from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
@@ -47,6 +51,10 @@ OF_A_JUMP = (
 )
 OF_A_DECISION = (
     "let all ranks decide together when to leave the loop: all_reduce the decision, or broadcast that of rank 0"
+)
+OF_A_CONTINUE = (
+    "let all ranks decide together whether to pass over a batch (all_reduce the decision), and give every rank the same number "
+    "of batches"
 )
 ALL_COME = (
     "the ranks had made as many steps: let every rank come to the call in which the others lost it, or none of them"
@@ -153,7 +161,9 @@ def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: _Se
     desync, *elsewhere = together
     everyone = (*desync.minority, *desync.majority)
     left = _left(desync, last, seen)
-    asked = [] if left.errors else _asked(seen.code, desync.minority, desync.majority)
+    asked = [] if left.errors else [*_asked(seen.code, desync.minority, desync.majority)]
+    if desync.ended and not (asked or left.called or left.out_of_loops or left.jumps or left.errors):
+        asked = [*framework_requests.where(only_request(seen.code, "stop"), desync.minority)]
     return RULE.finding(
         early_ends.more(left.longer, counted=left.departure is not None)
         + early_ends.sentence(desync, seen.steps)
@@ -164,12 +174,13 @@ def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: _Se
             *asked,
             *left.lengths,
             *left.jumps,
+            *left.continues,
             *witnesses(desync.issued, everyone),
             *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
             *exception_context.where(left.errors),
         ],
         details=[*_details(desync, left, seen.code)],
-        remedy=_remedy(desync, left, seen),
+        remedy=_remedy(desync, left, seen, asked=bool(asked)),
         seq=desync.seq,
         group=desync.group.name or "default",
         calls={str(rank): desync.group.reached(rank) for rank in everyone},
@@ -189,6 +200,8 @@ class _Left:
     """The statements by which these may have left the loops around their last forward."""
     jumps: list[Where]
     """The statements by which the ranks may have left the loops that the others are in."""
+    continues: list[Where]
+    """The only statement that cuts a turn of these loops short, where none leads out of them."""
     lengths: list[Where]
     """The values that depend on the rank and say how long a loop is."""
     errors: list[tuple[int, Handled]]
@@ -201,31 +214,35 @@ def _left(desync: Desync, last: LoopDeparture | None, seen: _Seen) -> _Left:
     departure = last if last is not None and _is_departure_of(last, desync) else None
     called = early_ends.left_by(seen.exits, desync.ended)
     bounded = rank_values.end_a_loop(desync.issued, desync.majority, seen.code)
-    jumps: Iterable[Where] = ()
+    jumps: list[Where] = []
     if departure is not None:
-        jumps = loop_departures.where(departure)
+        jumps = [*loop_departures.where(departure)]
     elif not bounded:
-        jumps = ways_out.of_desync(desync, seen.code)
+        jumps = [*ways_out.of_desync(desync, seen.code)]
+    alone = departure is None and not (called or bounded or jumps)
     hidden = departure is not None or called or bounded
     return _Left(
         departure=departure,
         called=called,
         out_of_loops=[] if hidden else [*ways_out.of_ended(desync, seen.calls, seen.code)],
-        jumps=[*jumps],
+        jumps=jumps,
+        continues=[*ways_out.only_continue(desync, seen.code)] if alone else [],
         lengths=[*rank_values.where(desync.issued, desync.majority, desync.minority[0], seen.code)],
         errors=exception_context.errors_of(seen.calls, desync),
         longer=_longer(desync, departure),
     )
 
 
-def _remedy(desync: Desync, left: _Left, seen: _Seen) -> str | None:
+def _remedy(desync: Desync, left: _Left, seen: _Seen, *, asked: bool) -> str | None:
     """What to change, by how the ranks left; None where the rule's own remedy says it."""
     if left.errors:
         return exception_context.REMEDY
     if left.called and early_ends.in_a_loop(seen.exits, desync.ended, seen.code):
         return OF_AN_EXIT
-    if left.out_of_loops:
+    if left.out_of_loops or asked:
         return OF_A_DECISION
+    if left.continues:
+        return OF_A_CONTINUE
     if _as_many(desync, seen.steps) and not left.longer and not left.lengths:
         return ALL_COME
     return OF_A_DECISION if left.departure is None and _by_a_decision(desync, seen.steps, seen.code) else None

@@ -26,6 +26,13 @@ def of_desync(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
         yield from [*of_loops(left, desync.minority)] or if_only_one(left, desync.minority)
 
 
+def only_continue(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
+    """The `continue` of these loops, where it is their only jump: a rank that passes over batches ends its loop early, too."""
+    left = loops_left(desync, code) if not desync.ended else []
+    if len({(frame.file, jump.line) for frame, loop in left for jump in loop.jumps}) == 1:
+        yield from of_loops(left, desync.minority, words=("continue",))
+
+
 def of_ended(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Iterable[Where]:
     """The statements by which ranks that ended left the loop of their last forward, or that in which the others wait."""
     trained = [*of_training(calls, desync.ended, code)]

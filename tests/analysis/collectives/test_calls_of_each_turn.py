@@ -110,6 +110,36 @@ def test_a_continue_between_two_lines_of_a_loop_tells_more_than_a_condition_in_a
     assert compared(tmp_path, "pass").relation is Relation.CONDITIONAL
 
 
+EPOCH = """\
+def train_epoch(data):
+    for x in data:
+        {left}
+        average(x)
+
+def main(data):
+    for epoch in range(9):
+        train_epoch(data)
+        validate(data)
+"""
+TURN: Made = ("all_reduce", ((8, "main"), (4, "train_epoch")))
+VALIDATE: Made = ("all_gather", ((9, "main"),))
+
+
+def test_a_rank_behind_a_function_has_left_the_loop_in_it_that_a_continue_cuts_short(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(EPOCH.format(left="if loss(x) > 9: continue"))
+    turns = [TURN] * 4
+
+    found = told(path, [*turns, TURN], [*turns, VALIDATE], [*turns, TURN])
+
+    assert (found.code, found.ranks) == ("DDP306", (1,))
+    assert (found.where[0].line, found.where[0].note) == (3, "`continue` inside `if loss(x) > 9`")
+    assert "pass over" in found.remedy
+
+    path.write_text(EPOCH.format(left="pass"))  # every rank makes all turns: nothing shows why it is there
+    assert told(path, [*turns, TURN], [*turns, VALIDATE], [*turns, TURN]).code == "DDP301"
+
+
 def test_without_records_the_ranks_may_be_in_different_turns(tmp_path: Path) -> None:
     assert compared(tmp_path, "pass", further=None).relation is Relation.WITHIN
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs
 from ddpdoctor.derivation import derived
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
@@ -48,3 +51,19 @@ def test_one_of_many_that_asked_to_stop_and_went_on_behind_its_training_has_left
     rank_2_evaluates = [STEP, waits(STEP)], [STEP, waits(STEP)], [STEP, EVALUATES]
     assert judged(*rank_2_evaluates, test="args.process_index == 2") == (Cause.LEFT, (2,), False)
     assert judged(*rank_2_evaluates, test="args.process_index == 1")[0] is not Cause.LEFT, "rank 1 still trains"
+
+
+@pytest.mark.parametrize(
+    ("test", "shown"),
+    [("engine.state.output < 0.02", True), ("engine.state.epoch == limit", False), ("rank == 0", False)],
+)
+def test_a_rank_that_ended_may_have_asked_to_stop_by_a_value_of_its_own(test: str, *, shown: bool) -> None:
+    job = flights(
+        [STEP, waits(STEP)],
+        [STEP],
+        facts={1: [RankExit(exit_code=0)]},
+        job=(asked(test),),
+    )
+    (found, *_) = diagnose(job).findings
+    assert (found.code, found.ranks) == ("DDP306", (1,))
+    assert [where.line for where in found.where if where.rank == 1] == ([13] if shown else [])

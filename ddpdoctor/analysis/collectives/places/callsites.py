@@ -37,13 +37,16 @@ def compare(
     call, and a condition above its own does not tell how they diverged.
     """
     users = only_users(one), only_users(other)
+    recorded = further is not None
     if further is None:
         may_be = users != (one, other) or _may_share_a_loop(*users, code)
         further = (may_be, may_be)
     ends = one[-1:], other[-1:]
-    found = _compare(_Pair(one=users[0], other=users[1], code=code, ends=ends, sides=sides, further=further))
+    found = _compare(
+        _Pair(one=users[0], other=users[1], code=code, ends=ends, sides=sides, further=further, recorded=recorded)
+    )
     if found.relation in (*_ORDER_ONLY, Relation.SAME) and found.loop is None:
-        whole = _Pair(one=one, other=other, code=code, ends=ends, sides=sides, further=(True, True))
+        whole = _Pair(one=one, other=other, code=code, ends=ends, sides=sides, further=(True, True), recorded=recorded)
         return _by_frameworks(whole) or found
     return found
 
@@ -59,6 +62,8 @@ class _Pair:
     """The innermost frames, of frameworks too: a line above them is inside of a call."""
     sides: Sides | None
     further: tuple[bool, bool]
+    recorded: bool
+    """Whether records show which calls met: stacks alone do not tell a rank that left a loop from one that is a pass behind."""
 
     def in_one_function(self, depth: int) -> bool:
         """Whether both frames at this depth are of one function."""
@@ -97,6 +102,13 @@ def _loop_in(frames: tuple[Frame, ...], code: SourceCode | None) -> Loop | None:
     return next((place.loops[0] for place in places if place is not None and place.loops), None)
 
 
+def _loop_with_a_way_out(frames: tuple[Frame, ...], code: SourceCode | None) -> Loop | None:
+    """The outermost loop around these frames that a statement of its own cuts short: its turns need not be all ranks' turns."""
+    places = [code.at(frame.file, frame.line) for frame in frames] if code is not None else []
+    loops = (loop for place in places if place is not None for loop in place.loops)
+    return next((loop for loop in loops if loop.jumps), None)
+
+
 def _first_difference(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> int:
     """How many frames both share; the length of the shorter one where that is all."""
     differing = (depth for depth, (here, there) in enumerate(zip(one, other, strict=False)) if here != there)
@@ -128,13 +140,15 @@ def _by_first_difference(pair: _Pair, depth: int) -> Comparison:
     if found.relation is not Relation.BRANCHES:
         tested = _by_rank_tests(one[depth:], other[depth:], code)
         found = tested or by_continue(*known, here, there, pair.sides) or found
+    inside = one[depth + 1 :], other[depth + 1 :]
+    returned = by_a_return(*inside, code, pair.sides) if found.loop is None and found.relation in _ORDER_ONLY else None
+    if returned is not None:
+        return returned
+    if pair.recorded and found.loop is None and found.relation in (Relation.PAST, Relation.WITHIN):
+        found = replace(found, loop=_loop_with_a_way_out(inside[found.relation is Relation.PAST], code))
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
-    inside = one[depth + 1 :], other[depth + 1 :]
-    returned = by_a_return(*inside, code, pair.sides) if found.relation in _ORDER_ONLY else None
-    if returned is not None:
-        return returned
     if found.relation in _ORDER_ONLY and not continues_between(*known):
         found = _by_conditions_inside(*inside, code, pair.further) or found
     return _with_telling_condition(found, one[depth:], other[depth:], code)
