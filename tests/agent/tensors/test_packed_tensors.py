@@ -232,7 +232,7 @@ def read_in_a_process() -> dict[str, Any]:
     while left:
         ended = subprocess.run(
             [sys.executable, odd_tensors.__file__, *left],
-            cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False,
+            cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         found |= dict(map(json.loads, ended.stdout.splitlines()))
         left = [name for name in left if name not in found]
