@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -53,22 +53,11 @@ def lint(
     from ddpdoctor.cli.report_output import keep
     from ddpdoctor.workflows.lint import LintOptions, lint_paths
     from ddpdoctor.workflows.lint_baseline import baseline_of
-    from ddpdoctor.workflows.lint_fixes import fix_all, preview
 
-    if Path("-") in paths and not Path("-").exists():
-        raise UsageError("lint reads files, not standard input (-)", hint="save the code to a file and lint that file")
-    if write_baseline is not None and write_baseline.is_dir():
-        raise UsageError(
-            f"--write-baseline {write_baseline} is a directory",
-            hint=f"name a file: `--write-baseline {write_baseline / 'baseline.json'}`",
-        )
+    _refuse_places(paths, write_baseline)
     config = project_config(paths)
     if force_exclude:
-        kept = [path for path in paths if not config.excluded(path)]
-        if paths and not kept:
-            output.show(f"{len(paths)} files are excluded by {config.folder / 'pyproject.toml'}\n")
-            raise typer.Exit(0)
-        paths = kept
+        paths = _not_excluded(paths, config)
     known = None if write_baseline is not None else baseline or config.baseline
     wanted = LintOptions(
         select=options.select,
@@ -78,18 +67,11 @@ def lint(
         facts=options.case is not None or options.format is Format.HTML,
     )
     if fix and not diff:
-        fixed = fix_all(lambda: lint_paths(paths, wanted).report.findings, unsafe=unsafe_fixes)
-        files = f"{len(fixed.after)} file{'' if len(fixed.after) == 1 else 's'}"
-        linted = _noted(lint_paths(paths, wanted), f"{_counted(fixed.count)} made in {files}", fixed.count)
-        for name in fixed.read_only:
-            linted = _noted(linted, f"{name} is read-only: its fixes are not made", 1)
+        linted = _fixed(lambda: lint_paths(paths, wanted), unsafe=unsafe_fixes)
     else:
         linted = _with_fixable(lint_paths(paths, wanted))
     if diff:
-        changes, left_out = preview(linted.report.findings, unsafe=unsafe_fixes).diff()
-        output.patch(changes)
-        for name in left_out:
-            output.say(f"{name} holds control characters: its changes cannot be shown, --fix makes them")
+        _show_changes(linted, unsafe=unsafe_fixes)
     elif write_baseline is not None:
         case.write_atomically(write_baseline, baseline_of(linted.report.findings, write_baseline.parent))
         output.show(f"{len(linted.report.findings)} findings written to {write_baseline}\n")
@@ -98,6 +80,48 @@ def lint(
         _show(linted, options)
     keep(linted.evidence, options)
     raise typer.Exit(linted.report.exit_code(options.fail_on))
+
+
+def _refuse_places(paths: Sequence[Path], write_baseline: Path | None) -> None:
+    """Say what cannot be read or written before anything is."""
+    if Path("-") in paths and not Path("-").exists():
+        raise UsageError("lint reads files, not standard input (-)", hint="save the code to a file and lint that file")
+    if write_baseline is not None and write_baseline.is_dir():
+        raise UsageError(
+            f"--write-baseline {write_baseline} is a directory",
+            hint=f"name a file: `--write-baseline {write_baseline / 'baseline.json'}`",
+        )
+
+
+def _not_excluded(paths: list[Path], config: LintConfig) -> list[Path]:
+    """The named files without those that the project excludes; where it excludes all of them, nothing is left to do."""
+    kept = [path for path in paths if not config.excluded(path)]
+    if paths and not kept:
+        output.show(f"{len(paths)} files are excluded by {config.folder / 'pyproject.toml'}\n")
+        raise typer.Exit(0)
+    return kept
+
+
+def _fixed(lint_again: Callable[[], Linted], *, unsafe: bool) -> Linted:
+    """What is left once the fixes are made, with a note of them."""
+    from ddpdoctor.workflows.lint_fixes import fix_all
+
+    fixed = fix_all(lambda: lint_again().report.findings, unsafe=unsafe)
+    files = f"{len(fixed.after)} file{'' if len(fixed.after) == 1 else 's'}"
+    linted = _noted(lint_again(), f"{_counted(fixed.count)} made in {files}", fixed.count)
+    for name in fixed.read_only:
+        linted = _noted(linted, f"{name} is read-only: its fixes are not made", 1)
+    return linted
+
+
+def _show_changes(linted: Linted, *, unsafe: bool) -> None:
+    """Show what `--fix` would change."""
+    from ddpdoctor.workflows.lint_fixes import preview
+
+    changes, left_out = preview(linted.report.findings, unsafe=unsafe).diff()
+    output.patch(changes)
+    for name in left_out:
+        output.say(f"{name} holds control characters: its changes cannot be shown, --fix makes them")
 
 
 def project_config(paths: Sequence[Path]) -> LintConfig:

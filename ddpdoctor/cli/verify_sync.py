@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
-from ddpdoctor.checkpoints.detect import is_checkpoint, is_python_script
+from ddpdoctor.checkpoints.detect import is_checkpoint
 from ddpdoctor.cli import command_line as typer
-from ddpdoctor.cli import output
+from ddpdoctor.cli import output, sync_targets
 from ddpdoctor.cli.local_ranks import NprocOption, ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.places_to_write import check_places
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
-_PYTHON = re.compile(r"python[\d.]*")
 
 
 def register(app: typer.App) -> None:
@@ -112,29 +106,12 @@ def verify_sync(
         )
     check_places(options)
     if target:
-        from ddpdoctor.workflows.training_script import Audit, TrainingScript
+        from ddpdoctor.workflows.training_script import Audit
 
-        _refuse_script_before_checkpoints(target, nproc)
-        _refuse_what_is_no_script(target)
-        if own_ranks:
-            _refuse_other_launchers(nproc)
-        else:
-            nproc = ranks_here(nproc)
-        if replay and nproc is None and not own_ranks:
-            raise UsageError(
-                "--replay starts the script a second time, which only the launcher could do here",
-                hint="give --nproc N to have the ranks started here, or run the launcher again with --every 1",
-            )
-        raise typer.Exit(
-            _track(
-                TrainingScript(path=Path(target[0]), arguments=tuple(target[1:]), nproc=nproc, own_ranks=own_ranks),
-                Audit(every=every, probe_every=probe_every, recompute=recompute),
-                options,
-                stall_after=stall_after,
-                replay=replay,
-            )
-        )
-    _refuse_options_of_scripts({
+        audit = Audit(every=every, probe_every=probe_every, recompute=recompute)
+        script = _script(target, nproc, own_ranks=own_ranks, replay=replay)
+        raise typer.Exit(_track(script, audit, options, stall_after=stall_after, replay=replay))
+    sync_targets.refuse_options_of_scripts({
         "--own-ranks": own_ranks,
         "--every": every,
         "--probe-every": probe_every,
@@ -144,37 +121,22 @@ def verify_sync(
     _compare(options, ranks_here(nproc), deadline)
 
 
-def _refuse_options_of_scripts(given: Mapping[str, object]) -> None:
-    """Without a script nothing is followed step by step; an option that asks for it means that the script was forgotten."""
-    name = next((name for name, value in given.items() if value), None)
-    if name is not None:
+def _script(target: list[str], nproc: int | None, *, own_ranks: bool, replay: bool) -> TrainingScript:
+    """The training script that a command line names, and who starts its ranks."""
+    from ddpdoctor.workflows.training_script import TrainingScript
+
+    sync_targets.refuse_script_before_checkpoints(target, nproc)
+    sync_targets.refuse_what_is_no_script(target)
+    if own_ranks:
+        sync_targets.refuse_other_launchers(nproc)
+    else:
+        nproc = ranks_here(nproc)
+    if replay and nproc is None and not own_ranks:
         raise UsageError(
-            f"{name} is about a training script, and none is given",
-            hint=f"`ddpdoctor verify-sync {name}{f' {given[name]}' if not isinstance(given[name], bool) else ''} train.py`",
+            "--replay starts the script a second time, which only the launcher could do here",
+            hint="give --nproc N to have the ranks started here, or run the launcher again with --every 1",
         )
-
-
-def _exact_options(script: TrainingScript) -> str:
-    """The options that start its ranks in the same way, check every step, and run the script twice where that is possible."""
-    if script.own_ranks:
-        return "--own-ranks --every 1 --replay"
-    return "--every 1" if script.nproc is None else f"--nproc {script.nproc} --every 1 --replay"
-
-
-def _refuse_other_launchers(nproc: int | None) -> None:
-    from ddpdoctor.launch.ranks import current_launch
-
-    launch = current_launch()
-    if nproc is not None or launch is not None:
-        by = (
-            f"--nproc {nproc}"
-            if launch is None
-            else f"{launch.launcher}, which started this process as rank {launch.rank},"
-        )
-        raise UsageError(
-            f"--own-ranks says that the script starts its ranks itself, and {by} would start it once per rank",
-            hint="omit the other one: --own-ranks for mp.spawn and the like, --nproc N for scripts that run under torchrun",
-        )
+    return TrainingScript(path=Path(target[0]), arguments=tuple(target[1:]), nproc=nproc, own_ranks=own_ranks)
 
 
 def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: float) -> NoReturn:
@@ -183,20 +145,7 @@ def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: f
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.evidence.checkpoints import Checkpoints
 
-    for name in target:
-        if name.startswith("-"):
-            raise UsageError(
-                f"{name} follows a checkpoint", hint=f"put options first: verify-sync {name} ... {target[0]}"
-            )
-        if not Path(name).exists():
-            raise UsageError(
-                f"{name} does not exist", hint="give one checkpoint a rank: verify-sync rank0.pt rank1.pt ..."
-            )
-        if not is_checkpoint(Path(name)):
-            raise UsageError(
-                f"{name} is not a checkpoint, but {target[0]} is one",
-                hint=f"to run a script, name it first: verify-sync --nproc 2 {name}; to compare checkpoints, name no script",
-            )
+    sync_targets.refuse_other_files(target)
     evidence = compare_checkpoints([Path(name) for name in target], tolerance=tolerance)
     found = evidence.one(Checkpoints)
     assert found is not None
@@ -206,57 +155,11 @@ def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: f
     conclude(evidence, options, facts=facts)
 
 
-def _refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> None:
-    """Checkpoints after a script are its arguments; where nothing says how to run it, something else was meant."""
-    from ddpdoctor.evidence.launch import Launch
-
-    arguments = [Path(name) for name in target[1:]]
-    launched = isinstance(Launch.from_environ(os.environ), Launch)
-    if arguments and nproc is None and not launched and all(map(is_checkpoint, arguments)):
-        raise UsageError(
-            f"{target[0]} is a script and {target[1]} its argument, and no --nproc says how many ranks to start",
-            hint=f"to run it: verify-sync --nproc 2 {' '.join(target)}; to compare checkpoints, leave the script out",
-        )
-
-
-def _refuse_what_is_no_script(target: list[str]) -> None:
-    """Said before ranks are announced that will not start."""
-    if _is_launcher(target):
-        raise UsageError(
-            f"{target[0]} starts ranks, and verify-sync takes the script that runs in each of them",
-            hint=f"ddpdoctor watch --verify-sync -- {shlex.join(target)}",
-        )
-    if _PYTHON.fullmatch(Path(target[0]).name):
-        script = shlex.join(target[1:]) if target[1:] and not target[1].startswith("-") else "SCRIPT ..."
-        raise UsageError(
-            f"{target[0]} is an interpreter, and verify-sync starts Python itself",
-            hint=f"ddpdoctor verify-sync --nproc N {script}",
-        )
-    if not Path(target[0]).is_file():
-        raise UsageError(f"{target[0]} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
-    if not is_python_script(Path(target[0])):
-        raise UsageError(
-            f"{target[0]} is neither a Python script nor a checkpoint",
-            hint="give the training script (`verify-sync --nproc 2 train.py`) or checkpoints (.pt, .safetensors, a directory)",
-        )
-
-
-def _is_launcher(target: list[str]) -> bool:
-    """Whether the command line starts a launcher. A user's own script may have a launcher's name.
-
-    An installed one is on the PATH or lies beside an interpreter, as in a virtual environment.
-    """
-    from ddpdoctor.host.launchers import MODULES, PROGRAMS
-
-    file = Path(target[0])
-    if _PYTHON.fullmatch(file.name):
-        return target[1:2] == ["-m"] and not MODULES.keys().isdisjoint(target[2:3])
-    if file.name not in PROGRAMS:
-        return False
-    if not is_python_script(file) or (file.parent / "python3").exists():
-        return True
-    installed = shutil.which(file.name)
-    return installed is not None and file.samefile(installed)
+def _exact_options(script: TrainingScript) -> str:
+    """The options that start its ranks in the same way, check every step, and run the script twice where that is possible."""
+    if script.own_ranks:
+        return "--own-ranks --every 1 --replay"
+    return "--every 1" if script.nproc is None else f"--nproc {script.nproc} --every 1 --replay"
 
 
 def _track(script: TrainingScript, audit: Audit, options: ReportOptions, *, stall_after: float, replay: bool) -> int:
