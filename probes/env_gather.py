@@ -27,7 +27,7 @@ from rendezvous_args import meeting_options
 from ddpdoctor.launch.boot_id import boot_id
 from ddpdoctor.transport.bundle import Bundle, Parts, ProcessIdentity
 from ddpdoctor.transport.facts import GatheredFacts, decoded_parts
-from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
+from ddpdoctor.transport.host_relay import RelayMember, Relay, meeting_name, take_part
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes what all ranks found")
     options = parser.parse_args(arguments)
     now = time.monotonic()
-    member = Member(
+    member = RelayMember(
         who=myself(options),
         parts=lambda: facts_of(options.facts),
         join_until=now + options.deadline,
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def first_rank(member: Member, options: argparse.Namespace) -> None:
+def first_rank(member: RelayMember, options: argparse.Namespace) -> None:
     """Rank 0's part: gather, or, where another process of the same rank does, hand in as any other."""
     from torch.distributed import DistError
 
@@ -80,10 +80,10 @@ def first_rank(member: Member, options: argparse.Namespace) -> None:
         raise TimeoutError(first_line(error)) from None
 
 
-def leader(options: argparse.Namespace) -> Callable[[Relay, Member], None]:
+def leader(options: argparse.Namespace) -> Callable[[Relay, RelayMember], None]:
     """What the rank does that sends for its host."""
 
-    def lead_host(relay: Relay, member: Member) -> None:
+    def lead_host(relay: Relay, member: RelayMember) -> None:
         from ddpdoctor.transport.rank_0 import lead
 
         lead(relay, member, lambda: connect(options))
@@ -178,7 +178,7 @@ def facts_of(file: Path) -> Parts:
     return decoded_parts(file.read_bytes())
 
 
-def listen(whole: Store, store: Store, member: Member, options: argparse.Namespace) -> None:
+def listen(whole: Store, store: Store, member: RelayMember, options: argparse.Namespace) -> None:
     """Rank 0: wait for everybody or the deadline, compare clocks, write it all down, let the others go."""
     from ddpdoctor.transport.rank_0 import Gathered, collect, compare_clocks, let_go
     from ddpdoctor.transport.store import next_run

@@ -26,7 +26,7 @@ from ddpdoctor.launch import attendance
 from ddpdoctor.model import group_ranks
 from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.files import parts_of, write_files
-from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
+from ddpdoctor.transport.host_relay import RelayMember, Relay, meeting_name, take_part
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined] # public all the same
@@ -126,14 +126,14 @@ def deliver(options: argparse.Namespace, end: float) -> None:
         TimeoutError: nobody of this host reached rank 0.
     """
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    member = Member(
+    member = RelayMember(
         who=myself(options),
         parts=lambda: parts_of(options.folder),
         join_until=end,
         leave_until=time.monotonic() + LONGEST_JOB_SECONDS,
     )
 
-    def lead_host(relay: Relay, member: Member) -> None:
+    def lead_host(relay: Relay, member: RelayMember) -> None:
         from torch.distributed import DistError
 
         from ddpdoctor.transport.rank_0 import lead

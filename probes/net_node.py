@@ -32,7 +32,7 @@ from ddpdoctor.launch import attendance
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.net_process import JOIN_SHARE
 from ddpdoctor.launch.ranks import our_file
-from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups_of, tries_of
+from ddpdoctor.net.group_answers import GroupAnswers, GroupAnswer, NcclAnswer, groups_of, tries_of
 from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.protocol import follow, introduce, lead
@@ -88,7 +88,7 @@ def main() -> int:
             with contextlib.suppress(RuntimeError):  # the store has ended: nobody comes after us
                 reached.store.add(runs, 1)
             _wait_until_others_left(messages, others)
-            strangers = Answers(messages, {}).of(range(1, options.nodes), "strangers", Strangers, until=0.0)
+            strangers = GroupAnswers(messages, {}).of(range(1, options.nodes), "strangers", Strangers, until=0.0)
             say("strangers", {**strangers, 0: listener.refused})
             return 0
         finally:
@@ -186,7 +186,7 @@ def report(
     members = tuple(node.node for node in gathered.nodes) if ready else ()
     messages.say("groups", members)
     try_groups(messages, options, members, at, until)
-    answers = Answers(messages, {})
+    answers = GroupAnswers(messages, {})
     if members:
         grouped = answers.of(members, "grouped", tuple[GroupAnswer, ...], until=until)
         say("Groups", asdict(groups_of(members, grouped)))

@@ -44,7 +44,7 @@ from ddpdoctor.host import collect_all
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.transport import store as store_module
 from ddpdoctor.transport.facts import encoded_parts, parts_of
-from ddpdoctor.transport.host_relay import Member, Relay
+from ddpdoctor.transport.host_relay import RelayMember, Relay
 
 PROBES = Path(__file__).parents[1] / "probes"
 GPUS_PER_HOST = 8
@@ -260,7 +260,7 @@ def _rank(gather: ModuleType, launch: SimulatedLaunch, facts: Sequence[Any], fol
 
 
 def _dies_once(leader: Callable[..., Any], died: Path, options: Namespace) -> Callable[..., None]:
-    def lead(relay: Relay, member: Member) -> None:
+    def lead(relay: Relay, member: RelayMember) -> None:
         try:
             died.touch(exist_ok=False)
         except FileExistsError:
@@ -273,7 +273,7 @@ def _dies_once(leader: Callable[..., Any], died: Path, options: Namespace) -> Ca
 
 
 def _lies(gather: ModuleType, options: Namespace) -> Callable[..., None]:
-    def lead(_relay: Relay, _member: Member) -> None:
+    def lead(_relay: Relay, _member: RelayMember) -> None:
         store = gather.connect(options)
         store_module.put(store, f"bundle/{store.add('bundles', 1)}", b"9\nno bundle")
         time.sleep(PATIENCE_SECONDS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Module, Place, Setting
+from ddpdoctor.evidence.training_code import Module, Place, EnvironmentSetting
 from ddpdoctor.messages.code_findings import code_finding, in_tests
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -26,7 +26,7 @@ _SPAWNS = ("spawn", "start_processes", "Process")
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function that does so, and for each constant URL with a port."""
     for module in graph.modules.values():
-        by_function: dict[str, Setting] = {}
+        by_function: dict[str, EnvironmentSetting] = {}
         for setting in sorted(module.settings, key=lambda each: each.name, reverse=True):  # the port first
             if setting.always and _fixed(graph, module, setting) and not _of_one_process(graph, setting):
                 by_function.setdefault(setting.place.function, setting)
@@ -47,7 +47,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
 
 
-def _fixed(graph: CallGraph, module: Module, setting: Setting) -> bool:
+def _fixed(graph: CallGraph, module: Module, setting: EnvironmentSetting) -> bool:
     if setting.value.constant is None or not module.functions:
         return False
     if setting.name == "MASTER_PORT":
@@ -57,7 +57,7 @@ def _fixed(graph: CallGraph, module: Module, setting: Setting) -> bool:
     return graph.any_program(module.functions[0], _LAUNCHED) and not graph.any_program(module.functions[0], _SPAWNS)
 
 
-def _of_one_process(graph: CallGraph, setting: Setting) -> bool:
+def _of_one_process(graph: CallGraph, setting: EnvironmentSetting) -> bool:
     """Whether the function that sets it makes a process group of one rank: no launcher has given anything."""
     sizes = [
         call.argument("world_size", 2)
@@ -72,7 +72,7 @@ def _severity(place: Place) -> Severity:
     return Severity.INFO if in_tests(place) else Severity.WARN
 
 
-def _of_setting(setting: Setting) -> Finding:
+def _of_setting(setting: EnvironmentSetting) -> Finding:
     value = (setting.value.constant or "").strip("'\"")
     harm = (
         "a second job on the node uses the same port"

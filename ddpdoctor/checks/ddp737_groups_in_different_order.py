@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import group_of
-from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, unfolded
+from ddpdoctor.analysis.training_code.inlined_steps import InlinedStep, calls_in, unfolded
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding
@@ -41,11 +41,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 )
 
 
-def _sides(graph: CallGraph, function: Function) -> Iterator[tuple[str, tuple[list[Step], list[Step]]]]:
+def _sides(graph: CallGraph, function: Function) -> Iterator[tuple[str, tuple[list[InlinedStep], list[InlinedStep]]]]:
     """The tests of the rank in a function that send ranks two ways, with the collectives over groups on each, in order."""
     if not any(guard.by_rank and guard.form in _BRANCHES for call in function.calls for guard in call.guards):
         return
-    sides: dict[Hashable, dict[Hashable, list[Step]]] = {}
+    sides: dict[Hashable, dict[Hashable, list[InlinedStep]]] = {}
     tests: dict[Hashable, str] = {}
     for _, step, call in calls_in(unfolded(graph, function)):
         if call.does == "collective" and group_of(call) is not None:
@@ -67,19 +67,19 @@ def _of(guard: Guard, loops: tuple[int, ...]) -> tuple[Hashable, Hashable]:
     return guard.line, (guard.form, guard.branch)
 
 
-def _group(step: Step) -> str:
+def _group(step: InlinedStep) -> str:
     """The group of a collective: the call that made it, or its name."""
     given = _given(step)
     made = [*given.made]
     return made[0] if len(made) == 1 and len(given.origins) == 1 else given.text
 
 
-def _given(step: Step) -> Value:
+def _given(step: InlinedStep) -> Value:
     assert isinstance(step.item, Call)
     given = group_of(step.item)
     assert given is not None
     return step.as_given(given)
 
 
-def _listed(steps: list[Step]) -> str:
+def _listed(steps: list[InlinedStep]) -> str:
     return ", ".join(_given(step).text for step in steps)

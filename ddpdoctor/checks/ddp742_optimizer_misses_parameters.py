@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, unfolded
+from ddpdoctor.analysis.training_code.inlined_steps import InlinedStep, calls_in, unfolded
 from ddpdoctor.analysis.training_code.models_and_loaders import holds, parts_of
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Change, Function
@@ -141,7 +141,7 @@ def _in_a_called_function(graph: CallGraph, function: Function) -> Iterator[Find
             return
 
 
-def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call]) -> Finding | None:
+def _too_late(changes: list[tuple[InlinedStep, Change]], wrap: Call, wraps: list[Call]) -> Finding | None:
     """What a called function changes in the model of a wrapper behind all wrappers; where there are several its name tells it."""
     alone, last = len(wraps) == 1, wraps[-1].order
     module = wrap.argument("module", 0)
@@ -176,13 +176,13 @@ def _too_late(changes: list[tuple[Step, Change]], wrap: Call, wraps: list[Call])
     return None
 
 
-def _is_given(step: Step, model: str) -> bool:
+def _is_given(step: InlinedStep, model: str) -> bool:
     """Whether a call of the path is given a model under this name, or a part of it."""
     given = {text for call in step.call_path for _, text in call.given}
     return any(text == model or text.startswith(f"{model}.") for text in given)
 
 
-def _sets(step: Step, literal: str) -> bool:
+def _sets(step: InlinedStep, literal: str) -> bool:
     """Whether a step sets `requires_grad` to this literal, which a call may give."""
     change = step.item
     if isinstance(change, Call) or not change.key.endswith(".requires_grad"):
@@ -190,7 +190,7 @@ def _sets(step: Step, literal: str) -> bool:
     return step.as_given(change.value).text == literal
 
 
-def _reaches_inside(step: Step) -> bool:
+def _reaches_inside(step: InlinedStep) -> bool:
     """Whether a call of the path goes to the module inside of a wrapper, or is given a part of it: `model.module.backbone`."""
     texts = [text for call in step.call_path for text in (call.text, *(given for _, given in call.given))]
     return any(".module." in text for text in texts)

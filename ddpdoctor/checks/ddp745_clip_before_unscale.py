@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, unfolded
+from ddpdoctor.analysis.training_code.inlined_steps import InlinedStep, calls_in, unfolded
 from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -52,8 +52,8 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
     """Such a clip where the functions that are called one after the other scale, clip and step: each does a part."""
     if not any(graph.calls_near(function, "clip")) or graph.any_program(function, ("get_scale",)):
         return
-    scaled: Step | None = None
-    clipped: tuple[Call, Step, Step] | None = None
+    scaled: InlinedStep | None = None
+    clipped: tuple[Call, InlinedStep, InlinedStep] | None = None
     for _, at, call in calls_in(unfolded(graph, function)):
         if call.does == "scale" and _is_scaler(call) and not _is_off(graph, call):
             scaled, clipped = at, None
@@ -73,7 +73,7 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
             scaled = clipped = None
 
 
-def _whenever(clip: Step, unscale: Step) -> bool:
+def _whenever(clip: InlinedStep, unscale: InlinedStep) -> bool:
     """Whether the gradients that are clipped are always unscaled later: in another branch, others are."""
     around = {(guard.test, guard.form, guard.branch) for guard in clip.guards}
     return all((guard.test, guard.form, guard.branch) in around for guard in unscale.guards)

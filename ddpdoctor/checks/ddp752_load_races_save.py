@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import rank_guard
-from ddpdoctor.analysis.training_code.inlined_steps import Step, calls_in, is_unfolded, unfolded
+from ddpdoctor.analysis.training_code.inlined_steps import InlinedStep, calls_in, is_unfolded, unfolded
 from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.evidence.code_values import Kind, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -63,7 +63,7 @@ class _Use:
     """A save or a load of a file, among the steps of a function."""
 
     position: int
-    step: Step
+    step: InlinedStep
     call: Call
     path: tuple[str, str]
     """The class whose `self` is in it, or nothing, and the path as the function writes it that was asked about."""
@@ -81,7 +81,7 @@ class _Save:
     """The test that picks the rank."""
 
 
-def _saves(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Save]:
+def _saves(graph: CallGraph, steps: tuple[InlinedStep, ...]) -> Iterator[_Save]:
     for position, step, call in calls_in(steps):
         if call.does != "save" or (guard := _of_one_rank(step)) is None:
             continue
@@ -92,7 +92,7 @@ def _saves(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Save]:
             yield _Save(use, guard)
 
 
-def _of_one_rank(step: Step) -> Guard | None:
+def _of_one_rank(step: InlinedStep) -> Guard | None:
     """The test that picks one rank for a save: around it, or one that sent the other ranks out of the function before."""
     inside = [guard for call in (*step.call_path, step.item)[1:] for guard in call.guards]
     decorated = [guard for function in step.through for guard in function.guards]
@@ -100,7 +100,7 @@ def _of_one_rank(step: Step) -> Guard | None:
     return rank_guard(step.guards) or next((one for one in left if one.of_rank == "first"), None)
 
 
-def _moved(steps: tuple[Step, ...], position: int, save: Call) -> tuple[int, Value | None] | None:
+def _moved(steps: tuple[InlinedStep, ...], position: int, save: Call) -> tuple[int, Value | None] | None:
     """Where a file gets its last name that is written under another, and this name: `os.replace(path + ".tmp", path)`."""
     written = save.argument("f", 1)
     for at, step, call in calls_in(steps):
@@ -110,7 +110,7 @@ def _moved(steps: tuple[Step, ...], position: int, save: Call) -> tuple[int, Val
     return None
 
 
-def _loads(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Use]:
+def _loads(graph: CallGraph, steps: tuple[InlinedStep, ...]) -> Iterator[_Use]:
     for position, step, call in calls_in(steps):
         if call.does != "load" or any(guard.by_rank for guard in step.guards):
             continue
@@ -120,7 +120,7 @@ def _loads(graph: CallGraph, steps: tuple[Step, ...]) -> Iterator[_Use]:
             yield use
 
 
-def _use(position: int, step: Step, call: Call, given: Value | None) -> _Use | None:
+def _use(position: int, step: InlinedStep, call: Call, given: Value | None) -> _Use | None:
     """The use of a file; None where its path is not known."""
     path, names = _path(step, given), _names(given)
     return _Use(position, step, call, path or ("", ""), names) if path is not None or names else None
@@ -135,7 +135,7 @@ def _names(given: Value | None) -> frozenset[str]:
     return texts if any(_FILE.search(text) for text in texts) else frozenset()
 
 
-def _races(graph: CallGraph, steps: tuple[Step, ...], one: _Save, load: _Use) -> bool:
+def _races(graph: CallGraph, steps: tuple[InlinedStep, ...], one: _Save, load: _Use) -> bool:
     """Whether a load of what a rank saves comes behind the save, and nothing makes the ranks wait in between."""
     save = one.use
     same = save.path == load.path if save.path[1] and load.path[1] else bool(save.names) and save.names == load.names
@@ -154,7 +154,7 @@ def _exclude(save: _Save, load: _Use) -> bool:
     return any(around.get(line, branch) != branch for line, branch in branches.items())
 
 
-def _meets(graph: CallGraph, step: Step, save: _Use) -> bool:
+def _meets(graph: CallGraph, step: InlinedStep, save: _Use) -> bool:
     """Whether the ranks may wait for each other in a step."""
     call = step.item
     if not isinstance(call, Call) or (rank_guard(step.guards) is not None and call.guards != save.call.guards):
@@ -192,7 +192,7 @@ def _meets_inside(graph: CallGraph, function_id: str) -> bool:
     return any(_may_meet(graph, each.id, 3) or _meets_inside(graph, each.id) for each in inside)
 
 
-def _path(step: Step, given: Value | None) -> tuple[str, str] | None:
+def _path(step: InlinedStep, given: Value | None) -> tuple[str, str] | None:
     """The class whose `self` a path has in it, and the path as the function would write it that was asked about.
 
     It says the same in every function where it is a literal, a constant, or made of attributes of one class. In place of a

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ddpdoctor.workflows.benchmark import BenchPlan
 
 
-class Collective(typer.Choice):
+class TimedCollective(typer.Choice):
     """What can be measured."""
 
     ALL_REDUCE = "all_reduce"
@@ -35,7 +35,7 @@ class Collective(typer.Choice):
     SEND_RECV = "send_recv"
 
 
-REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
+REDUCING = (TimedCollective.ALL_REDUCE, TimedCollective.REDUCE_SCATTER, TimedCollective.REDUCE)
 
 
 class Dtype(typer.Choice):
@@ -71,8 +71,8 @@ def register(app: typer.App) -> None:
 def allreduce_bench(
     nproc: NprocOption = None,
     collective: Annotated[
-        Collective, typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {Collective.listed()}.")
-    ] = Collective.ALL_REDUCE,
+        TimedCollective, typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {TimedCollective.listed()}.")
+    ] = TimedCollective.ALL_REDUCE,
     sizes: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -192,7 +192,7 @@ def _conclude(
     conclude(evidence, options, facts=facts, measured=measured, afterwards=files)
 
 
-def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str | None:
+def operator(collective: TimedCollective, dtype: Dtype, op: Operator | None) -> str | None:
     """The reduction by name, or None where there is none.
 
     Raises:
@@ -207,7 +207,7 @@ def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str |
     return (op or Operator.SUM).value
 
 
-def check_ranks(nproc: int | None, collective: Collective) -> None:
+def check_ranks(nproc: int | None, collective: TimedCollective) -> None:
     """Refuse numbers of ranks that cannot run the collective, before any rank is started.
 
     Raises:
@@ -217,7 +217,7 @@ def check_ranks(nproc: int | None, collective: Collective) -> None:
 
     launch = current_launch()
     ranks = launch.world_size if launch is not None else checked_nproc(nproc)
-    if ranks == 1 and collective is Collective.SEND_RECV:
+    if ranks == 1 and collective is TimedCollective.SEND_RECV:
         raise UsageError("send_recv needs two ranks; there is 1", hint="try `--nproc 2`")
 
 

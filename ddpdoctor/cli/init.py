@@ -13,7 +13,7 @@ from ddpdoctor.cli import output as screen
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from ddpdoctor.templates.launch_scripts import ScriptJob
+    from ddpdoctor.templates.launch_scripts import JobSettings
 
 
 class Launcher(typer.Choice):
@@ -26,7 +26,7 @@ class Launcher(typer.Choice):
     PYTORCHJOB = "pytorchjob"
 
 
-class Container(typer.Choice):
+class ContainerRuntime(typer.Choice):
     """What runs the image of a job under Slurm."""
 
     PYXIS = "pyxis"
@@ -72,7 +72,7 @@ def init(
         typer.Option("--image", metavar="IMAGE", help="The container image, for k8s, pytorchjob and --container."),
     ] = None,
     container: Annotated[
-        Optional[Container],  # noqa: UP045
+        Optional[ContainerRuntime],  # noqa: UP045
         typer.Option("--container", help="Under Slurm: run --image with pyxis (enroot) or apptainer."),
     ] = None,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the job.")] = "ddp",
@@ -83,9 +83,9 @@ def init(
 ) -> None:
     """Write a launch script that is right, with checks in place."""
     from ddpdoctor.case import write_atomically
-    from ddpdoctor.templates.launch_scripts import SCRIPTS, ScriptJob
+    from ddpdoctor.templates.launch_scripts import SCRIPTS, JobSettings
 
-    job = ScriptJob(
+    job = JobSettings(
         command=command or ["train.py"],
         nodes=nodes,
         ranks_per_node=nproc_per_node,
@@ -111,7 +111,7 @@ def init(
         output.chmod(0o755)
 
 
-def _check_job(job: ScriptJob) -> None:
+def _check_job(job: JobSettings) -> None:
     """Refuse what no launch script can hold.
 
     Raises:
@@ -138,7 +138,7 @@ def _check_job(job: ScriptJob) -> None:
         )
 
 
-def _check_image(job: ScriptJob, launcher: Launcher) -> None:
+def _check_image(job: JobSettings, launcher: Launcher) -> None:
     """Refuse an image without what runs it, and the reverse.
 
     Raises:

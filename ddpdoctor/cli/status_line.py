@@ -26,7 +26,7 @@ SAVE, RESTORE, CLEAR_LINE = "\x1b7", "\x1b8", "\x1b[2K"
 
 
 @dataclass(slots=True)
-class Progress:
+class JobProgress:
     """How far the ranks of a job on this host are: sampled once a second."""
 
     ranks: int = 0

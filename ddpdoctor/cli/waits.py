@@ -10,7 +10,7 @@ from ddpdoctor.model import group_ranks
 
 if TYPE_CHECKING:
     from ddpdoctor.cli.progress import Progress
-    from ddpdoctor.launch.attendance import Waiting
+    from ddpdoctor.launch.attendance import WaitingProcess
 
 QUIET_SECONDS = 3.0  # the ranks of a healthy launch are together by then
 KNOWN_SECONDS = 15.0  # number 0 knows by then who is absent: torch is imported
@@ -27,7 +27,7 @@ class Waits:
         self._deadline = deadline
         self._said: set[bool] = set()  # without names, with names
 
-    def note(self, waiting: Waiting) -> None:
+    def note(self, waiting: WaitingProcess) -> None:
         """One second of waiting has passed. Nothing is said where everybody has come."""
         if waiting.absent == ():
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.case import write_atomically
 from ddpdoctor.cli import output
 from ddpdoctor.cli.report_output import formatted, judge, keep, summarise
-from ddpdoctor.cli.status_line import Progress, seconds
+from ddpdoctor.cli.status_line import JobProgress, seconds
 from ddpdoctor.cli.terminal import heading, screen
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence import Evidence
@@ -41,7 +41,7 @@ class WatchReporter:
         options: ReportOptions,
         nodes: OtherNodes,
         command: Sequence[str],
-        progress: Progress,
+        progress: JobProgress,
         side: SideFiles,
         on_verdict: VerdictCommand | None,
         *,

@@ -16,7 +16,7 @@ from ddpdoctor.agent import DIRECTORY, job_environment
 from ddpdoctor.agent.inside.watch_feature import DEBUG_LEVEL
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import ReportOptions
-from ddpdoctor.cli.status_line import Progress, StatusLine, status_line
+from ddpdoctor.cli.status_line import JobProgress, StatusLine, status_line
 from ddpdoctor.cli.watch_reporter import WatchReporter
 from ddpdoctor.cli.watch_side_files import SideFiles
 from ddpdoctor.evidence.host import Environment
@@ -128,7 +128,7 @@ class _Session:
         self._line = line
         self._report_options = report_options
         self._wanted = wanted
-        self._progress = Progress()
+        self._progress = JobProgress()
         self._reporter = WatchReporter(
             report_options,
             nodes,

@@ -310,7 +310,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class EnvironmentSetting:
     """An environment variable that the program sets."""
 
     place: Place
@@ -361,7 +361,7 @@ class Module:
     """Its functions, its own code first; empty where it has nothing to do with distributed training."""
     options: tuple[Option, ...] = ()
     """The command-line options that it declares."""
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[EnvironmentSetting, ...] = ()
     """The environment variables that it sets."""
     reads: tuple[str, ...] = ()
     """The environment variables that it reads."""

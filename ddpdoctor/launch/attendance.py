@@ -16,7 +16,7 @@ EVERY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingProcess:
     """One process waits for others."""
 
     number: int
@@ -49,7 +49,7 @@ def note(present: Iterable[int] | None, *, complete: bool) -> None:
 class Attendance:
     """Follows the file of `note`, and calls `on_wait` once a second until all have come."""
 
-    def __init__(self, path: Path, waiting: Waiting, on_wait: Callable[[Waiting], None]) -> None:
+    def __init__(self, path: Path, waiting: WaitingProcess, on_wait: Callable[[WaitingProcess], None]) -> None:
         self._path = path
         self._waiting = waiting
         self._on_wait = on_wait

@@ -15,7 +15,7 @@ import msgspec
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.launch.attendance import Attendance, Waiting
+from ddpdoctor.launch.attendance import Attendance, WaitingProcess
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.launch.ranks import our_file, require_torch
@@ -87,7 +87,7 @@ def free_port() -> int:
 
 
 def run_node(
-    place: NodePlace, *, deadline_seconds: float, on_wait: Callable[[Waiting], None] = lambda _: None
+    place: NodePlace, *, deadline_seconds: float, on_wait: Callable[[WaitingProcess], None] = lambda _: None
 ) -> Evidence:
     """What this node found; on node 0 what all nodes found, each with its own facts.
 
@@ -115,9 +115,9 @@ def run_node(
     return _evidence(place, ended.answers, ended)
 
 
-def _waiting(place: NodePlace) -> Waiting:
+def _waiting(place: NodePlace) -> WaitingProcess:
     where = f"{place.master_addr}:{place.master_port}"
-    return Waiting(number=place.node, size=place.nodes, where=where, speaks=place.speaks, noun="node")
+    return WaitingProcess(number=place.node, size=place.nodes, where=where, speaks=place.speaks, noun="node")
 
 
 def _evidence(place: NodePlace, result: dict[str, Any], ended: ProgramEnd) -> Evidence:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.launch.attendance import Attendance, Waiting
+from ddpdoctor.launch.attendance import Attendance, WaitingProcess
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.launch.rendezvous import meeting_point, rank_variables, waiting_of
@@ -100,7 +100,7 @@ def run_ranks(
     silence_seconds: float = float("inf"),
     env: Mapping[str, str] | None = None,
     on_result: Callable[[dict[str, Any]], None] | None = None,
-    on_wait: Callable[[Waiting], None] | None = None,
+    on_wait: Callable[[WaitingProcess], None] | None = None,
 ) -> RankRun:
     """Run `program` on `nproc` local ranks, or, where `nproc` is None and a launcher started us, as this one rank.
 

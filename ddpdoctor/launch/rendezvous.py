@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.launch.attendance import Waiting
+from ddpdoctor.launch.attendance import WaitingProcess
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.whole_numbers import whole_number
 
@@ -59,9 +59,9 @@ def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
     )
 
 
-def waiting_of(launch: Launch, meeting: Meeting) -> Waiting:
+def waiting_of(launch: Launch, meeting: Meeting) -> WaitingProcess:
     """The rank of `launch`, which waits for the others at `meeting`."""
-    return Waiting(
+    return WaitingProcess(
         number=launch.rank,
         size=launch.world_size,
         where=f"{meeting.host}:{meeting.port}",

@@ -33,14 +33,14 @@ def failed_launcher(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class LogAttempts:
     """Where the attempts of a job are in the files of its log."""
 
     cuts: Mapping[str, tuple[int, ...]]
     """By file, the lines after which another attempt began, as `AttemptEnd.line`; without files that show none."""
 
     @classmethod
-    def between(cls, ends: Sequence[AttemptEnd], *, restarts: int = 0, went_on: bool = False) -> Attempts:
+    def between(cls, ends: Sequence[AttemptEnd], *, restarts: int = 0, went_on: bool = False) -> LogAttempts:
         """The attempts that these lines show, or `restarts` more than one, which something else has shown.
 
         The last failure of a launcher is followed by another one, or by the launcher's own end; `went_on`: or by ranks at work.

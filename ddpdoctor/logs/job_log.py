@@ -14,7 +14,7 @@ from ddpdoctor.evidence.frames import is_launchers
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.logs import launchers
-from ddpdoctor.logs.attempts import AttemptEnd, Attempts, failed_launcher
+from ddpdoctor.logs.attempts import AttemptEnd, LogAttempts, failed_launcher
 from ddpdoctor.logs.failure_signs import (
     ends_the_training,
     explains_a_failure,
@@ -55,9 +55,9 @@ def read_logs(paths: Sequence[Path], *, restarts: int = 0) -> Evidence:
         OSError: one of them cannot be read.
     """
     whole = LogContents()
-    _read(paths, [whole], Attempts({}))
+    _read(paths, [whole], LogAttempts({}))
     went_on = whole.works_again and not whole.table.rows  # a table is the launcher's last word
-    attempts = Attempts.between(whole.attempt_ends, restarts=restarts, went_on=went_on)
+    attempts = LogAttempts.between(whole.attempt_ends, restarts=restarts, went_on=went_on)
     if attempts.count == 1:
         return _evidence(whole, paths)
     parts = [LogContents(several_nodes=whole.several_nodes, world_size=whole.world_size) for _ in range(attempts.count)]
@@ -66,7 +66,7 @@ def read_logs(paths: Sequence[Path], *, restarts: int = 0) -> Evidence:
     return replace(last, earlier=tuple(earlier))
 
 
-def _read(paths: Sequence[Path], parts: Sequence[LogContents], attempts: Attempts) -> None:
+def _read(paths: Sequence[Path], parts: Sequence[LogContents], attempts: LogAttempts) -> None:
     """Give each line to the contents of its attempt."""
     number = 0
     for path in paths:

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"^\[\d+\]:\s*$")
 
 
 @dataclass(slots=True)
-class Row:
+class TorchrunRow:
     """One rank of the table."""
 
     rank: int
@@ -38,7 +38,7 @@ class Row:
 class TorchrunTable:
     """Fed with the lines of a log in order; a table that begins in the middle is read from its first full row on."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TorchrunRow] = field(default_factory=list)
     """The ranks that it lists, in its order."""
     whole: bool = False
     """Whether both its list of failures and its root cause are in the log."""
@@ -46,7 +46,7 @@ class TorchrunTable:
     _headed: bool = False
     _time: float | None = None
     _host: str = ""
-    _row: Row | None = None
+    _row: TorchrunRow | None = None
 
     def take(self, text: str) -> bool:
         """Take the next line; True where it belongs to the table."""
@@ -86,7 +86,7 @@ class TorchrunTable:
             rank = int(found[1])
             self._row = next((row for row in self.rows if row.rank == rank and row.host in {"", self._host}), None)
             if self._row is None:
-                self._row = Row(rank=rank, host=self._host, ended_at=self._time)
+                self._row = TorchrunRow(rank=rank, host=self._host, ended_at=self._time)
                 self.rows.append(self._row)
         elif self._row is not None and name == "exitcode" and (found := _CODE.match(value)):
             self._row.code, self._row.pid = int(found[1]), int(found[2])

@@ -45,7 +45,7 @@ class NcclAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class GroupAnswers:
     """Reads the answers of nodes."""
 
     messages: Messages

@@ -103,7 +103,7 @@ def _texts_of(pids: Sequence[int], *, file: str, function: str, names: Sequence[
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class FrameVariables:
     """The variables of the user's own functions on one process's main thread's stack, without those of a module itself."""
 
     numbers: Counters
@@ -112,7 +112,7 @@ class Variables:
     """A fingerprint of each other one, by which two looks tell whether it changed."""
 
 
-def variables_of(pids: Sequence[int]) -> dict[int, Variables]:
+def variables_of(pids: Sequence[int]) -> dict[int, FrameVariables]:
     """By process, its variables. Processes that cannot be read are left out."""
     found = {}
     for pid, threads in _with_locals(pids):
@@ -126,7 +126,7 @@ def variables_of(pids: Sequence[int]) -> dict[int, Variables]:
         }
         numbers = {key: _number(text) for key, text in texts.items() if _ANY_NUMBER.fullmatch(text)}
         others = {key: zlib.crc32(text.encode()) for key, text in texts.items() if key not in numbers}
-        found[pid] = Variables(numbers, others)
+        found[pid] = FrameVariables(numbers, others)
     return found
 
 

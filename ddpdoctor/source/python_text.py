@@ -119,7 +119,7 @@ def _parses(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CodeBlock:
     """A block of Python in a Markdown file."""
 
     code: str
@@ -128,7 +128,7 @@ class Block:
     """How many lines of the file stand before it."""
 
 
-def python_blocks(text: str) -> Iterator[Block]:
+def python_blocks(text: str) -> Iterator[CodeBlock]:
     """The blocks of a Markdown file that are Python."""
     fence, first, block = "", 0, list[str]()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -138,7 +138,7 @@ def python_blocks(text: str) -> Iterator[Block]:
         elif fence and line.strip() == fence:
             code = "\n".join(block)
             if first and _parses(code):
-                yield Block(code, first)
+                yield CodeBlock(code, first)
             fence = ""
         elif fence:
             block.append(line)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ddpdoctor.analysis.training_code.program_files import files_together
-from ddpdoctor.evidence.training_code import Module, Place, Remark, Setting, TrainingCode
+from ddpdoctor.evidence.training_code import Module, Place, Remark, EnvironmentSetting, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.dataflow.evaluator import Evaluator
@@ -363,7 +363,7 @@ def _is_fabric_alone(source: Source) -> bool:
     )
 
 
-def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
+def _settings(source: Source, maker: FunctionFacts) -> Iterator[EnvironmentSetting]:
     for scope in source.scopes:
         for key, definitions in scope.definitions.items():
             name = _OF_ENVIRON.fullmatch(key) if "environ[" in key else None
@@ -378,7 +378,7 @@ def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
                     definition.block, maker, scope
                 )
                 always = not asks and not handler and all(guard.state for guard in guards if guard.by_rank is None)
-                yield Setting(
+                yield EnvironmentSetting(
                     place=Place(file=file, line=line, column=1, function=scope.name),
                     name=name[1],
                     value=value_of(maker.values, definition.value, at),

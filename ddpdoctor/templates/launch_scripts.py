@@ -45,7 +45,7 @@ export MASTER_ADDR MASTER_PORT"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptJob:
+class JobSettings:
     """The job to launch."""
 
     command: Sequence[str]
@@ -75,7 +75,7 @@ class ScriptJob:
         return max(1, self.cpus // self.ranks_per_node)
 
 
-def slurm(job: ScriptJob) -> str:
+def slurm(job: JobSettings) -> str:
     """A batch script: one torchrun a node, whose ranks meet on the first node at a port that was free there."""
     gpus = f"#SBATCH --gpus-per-node={job.ranks_per_node}\n" if job.gpus else ""
     return f"""#!/bin/bash
@@ -104,7 +104,7 @@ start_ranks() {{
 {_steps(job, "start_ranks")}"""
 
 
-def _steps(job: ScriptJob, start: str) -> str:
+def _steps(job: JobSettings, start: str) -> str:
     """The end of a batch script: the preflight and the job, each a step of Slurm's that calls functions of the script.
 
     A shell inside a container gets the functions as text: what carries variables into it may drop exported functions.
@@ -139,7 +139,7 @@ case=${CASE:-ddpdoctor-case}
 """
 
 
-def torchrun(job: ScriptJob) -> str:
+def torchrun(job: JobSettings) -> str:
     """A script that is started on every node by hand, with that node's number; on one node alone without one."""
     if job.nodes == 1:
         return _torchrun_on_one_node(job)
@@ -165,7 +165,7 @@ torchrun=(torchrun --nnodes {job.nodes} --node-rank "$NODE_RANK"
 """
 
 
-def _torchrun_on_one_node(job: ScriptJob) -> str:
+def _torchrun_on_one_node(job: JobSettings) -> str:
     """No address and no number: torchrun's ranks meet at a free port of the node itself."""
     chosen = "".join(f'export {name}="{value}"\n' for name, value in interface_variables(job).items())
     return f"""#!/bin/bash
@@ -183,7 +183,7 @@ ddpdoctor env
 """
 
 
-def k8s(job: ScriptJob) -> str:
+def k8s(job: JobSettings) -> str:
     """An Indexed Job with the headless Service that gives its pods names; one pod per node."""
     address = {"MASTER_ADDR": f"{job.name}-0.{job.name}", "MASTER_PORT": f'"{PORT}"'}
     return f"""# kubectl apply -f FILE; the logs of the pod with index 0 hold the report
@@ -213,7 +213,7 @@ spec:
 {indent(_containers(job, "ranks", "JOB_COMPLETION_INDEX", address), 6 * " ")}"""
 
 
-def _containers(job: ScriptJob, name: str, node_rank: str, address: Mapping[str, str]) -> str:
+def _containers(job: JobSettings, name: str, node_rank: str, address: Mapping[str, str]) -> str:
     """The container and the volume of a pod; `node_rank` is the variable that has its number, `address` the rendezvous."""
     gpus = f"\n        nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else ""
     variables = {**address, "OMP_NUM_THREADS": f'"{job.threads}"', **interface_variables(job)}
@@ -242,7 +242,7 @@ volumes:
 """
 
 
-def slurm_tasks(job: ScriptJob) -> str:
+def slurm_tasks(job: JobSettings) -> str:
     """A batch script without torchrun: Slurm starts one task per rank, each under its own `watch`."""
     gpus = f"#SBATCH --gpus-per-node={job.ranks_per_node}\n" if job.gpus else ""
     cpus = max(1, job.cpus // job.ranks_per_node)
@@ -270,7 +270,7 @@ start_rank() {{
 {_steps(job, "start_rank")}"""
 
 
-def pytorchjob(job: ScriptJob) -> str:
+def pytorchjob(job: JobSettings) -> str:
     """A PyTorchJob of the Kubeflow training operator, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE of its pods."""
     workers = f"\n    Worker:\n      replicas: {job.nodes - 1}{_replica(job)}" if job.nodes > 1 else ""
     return f"""# kubectl apply -f FILE; the logs of the pod {job.name}-master-0 hold the report
@@ -289,7 +289,7 @@ spec:
 """
 
 
-def _replica(job: ScriptJob) -> str:
+def _replica(job: JobSettings) -> str:
     """A pod of a PyTorchJob; the operator's RANK and WORLD_SIZE count pods, so that torchrun takes them as nodes."""
     return f"""
       restartPolicy: Never
@@ -298,7 +298,7 @@ def _replica(job: ScriptJob) -> str:
 {indent(_containers(job, "pytorch", "RANK", {}), 10 * " ").rstrip()}"""
 
 
-SCRIPTS: Mapping[str, Callable[[ScriptJob], str]] = {
+SCRIPTS: Mapping[str, Callable[[JobSettings], str]] = {
     "slurm": slurm,
     "slurm-tasks": slurm_tasks,
     "torchrun": torchrun,
@@ -307,14 +307,14 @@ SCRIPTS: Mapping[str, Callable[[ScriptJob], str]] = {
 }
 
 
-def interface_variables(job: ScriptJob) -> dict[str, str]:
+def interface_variables(job: JobSettings) -> dict[str, str]:
     """The variables that choose the interface: `=` makes NCCL take the exact name, which gloo would not understand."""
     if job.interface is None:
         return {}
     return {"NCCL_SOCKET_IFNAME": f"={job.interface}", "GLOO_SOCKET_IFNAME": job.interface}
 
 
-def _interface(job: ScriptJob) -> str:
+def _interface(job: JobSettings) -> str:
     """A function of the shell that chooses, on the node that it runs on."""
     if job.interface is not None:
         chosen = " ".join(f'{name}="{value}"' for name, value in interface_variables(job).items())

@@ -39,7 +39,7 @@ _CREDENTIALS = struct.Struct("3i")  # of the peer: process id, user, group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class RelayMember:
     """One rank's part: who it is, what it finds, and until when it waits for others."""
 
     who: ProcessIdentity
@@ -161,7 +161,7 @@ class Relay:
                 _drop(peer, selector, peers)
 
 
-def take_part(name: str, member: Member, lead: Callable[[Relay, Member], None]) -> None:
+def take_part(name: str, member: RelayMember, lead: Callable[[Relay, RelayMember], None]) -> None:
     """Speak for this host, with `lead`, or hand what this rank finds to the one that does; until rank 0 is done.
 
     `lead` raises TimeoutError where it does not reach rank 0.
@@ -256,7 +256,7 @@ class _End(enum.Enum):
 class _Found:
     """What this rank has for its leader, whichever that is."""
 
-    member: Member
+    member: RelayMember
     parts: Parts | None = None
     reason: str = ""
     """Why a leader gave up, in its own words."""

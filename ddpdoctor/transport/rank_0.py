@@ -15,7 +15,7 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, ProcessIdentity
-from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Member, Relay
+from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, RelayMember, Relay
 from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
 
 PINGS = 5
@@ -200,7 +200,7 @@ def let_go(store: Store, gathered: Gathered) -> None:
     wait_for(store, "left", len(gathered.leaders), seconds=LEAVE_SECONDS)
 
 
-def lead(relay: Relay, member: Member, connect: Callable[[], Store]) -> None:
+def lead(relay: Relay, member: RelayMember, connect: Callable[[], Store]) -> None:
     """A leader's part: bring to rank 0 what the relay has, compare clocks when asked, and stay until rank 0 lets go.
 
     Raises:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.launch.attendance import Attendance, Waiting
+from ddpdoctor.launch.attendance import Attendance, WaitingProcess
 from ddpdoctor.launch.guarded_process import end, run, start_guarded
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.launch.rendezvous import meeting_point, waiting_of
@@ -41,7 +41,7 @@ def gathered(
     signals: Path,
     *,
     deadline_seconds: float,
-    on_wait: Callable[[Waiting], None] = lambda _: None,
+    on_wait: Callable[[WaitingProcess], None] = lambda _: None,
 ) -> Iterator[tuple[str, ...]]:
     """Rank 0: the other ranks' files lie beside its own in `folder`; they wait, below their launcher, until this is left.
 

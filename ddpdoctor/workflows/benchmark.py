@@ -18,7 +18,7 @@ from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, EarlierBench, RankTiming, SizeTiming, WrongValues
 from ddpdoctor.evidence.links import Links
 from ddpdoctor.json_errors import JSON_ERRORS
-from ddpdoctor.launch.attendance import Waiting
+from ddpdoctor.launch.attendance import WaitingProcess
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
 from ddpdoctor.regular_file import read_regular
@@ -57,7 +57,7 @@ def run_bench(
     *,
     nproc: int | None,
     on_event: Callable[[Mapping[str, Any]], None] | None = None,
-    on_wait: Callable[[Waiting], None] | None = None,
+    on_wait: Callable[[WaitingProcess], None] | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of one benchmark, and whether this process reports for the job.
 

@@ -27,7 +27,7 @@ PEER_ARGUMENTS = {"send": ("dst", "group_dst"), "recv": ("src", "group_src")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class CallSite:
     """The line of one call in which ranks wait."""
 
     op: str
@@ -76,7 +76,7 @@ def with_given_arguments(
     )
 
 
-def _site(known: Activities, evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> Site | None:
+def _site(known: Activities, evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters]) -> CallSite | None:
     sites = {(one.operation, one.place) for one in known.each}
     if len(sites) > 1:
         sites = {(op, place) for op, place in sites if op in ROOT_ARGUMENTS}
@@ -87,7 +87,7 @@ def _site(known: Activities, evidence: Evidence, job: RunningJob, counted: Mappi
     pids = {target.rank: target.pid for target in job.targets if target.rank in ranks}
     stacks = [entry.value for entry in evidence.per_rank(Stacks) or () if entry.rank in ranks]
     code = evidence.one(SourceCode)
-    return Site(
+    return CallSite(
         op=op,
         place=place,
         pids=pids,
@@ -111,7 +111,7 @@ def _peers(known: Activities, job: RunningJob, owner: int | None) -> dict[int, G
     return found
 
 
-def _roots(site: Site, owner: int | None) -> dict[int, int]:
+def _roots(site: CallSite, owner: int | None) -> dict[int, int]:
     """By rank its root; empty where one is not known."""
     if site.op not in ROOT_ARGUMENTS or call_of_torch(site.place.file, site.place.line, site.op, owner) is None:
         return {}
@@ -129,7 +129,7 @@ def _roots(site: Site, owner: int | None) -> dict[int, int]:
     return known if {*known} == {*site.pids} else {}
 
 
-def _sizes(site: Site, owner: int | None) -> dict[int, tuple[int, ...]]:
+def _sizes(site: CallSite, owner: int | None) -> dict[int, tuple[int, ...]]:
     """By rank the size of its tensor; empty where one is not known."""
     argument = size_argument(site.place.file, site.place.line, site.op, owner)
     if argument is None or not _tells(argument, site):
@@ -146,7 +146,7 @@ def _variables(counters: Counters, file: str, function: str) -> dict[str, int]:
     return {key[3]: number for key, number in here.items() if key[0] == innermost and isinstance(number, int)}
 
 
-def _tells(argument: RootArgument | SizeArgument, site: Site) -> bool:
+def _tells(argument: RootArgument | SizeArgument, site: CallSite) -> bool:
     """Whether each variable of the expression is known on all ranks and has one value there, or is the rank on each.
 
     In one turn of all loops a variable may have any value, and one that the loops assign has its own in this turn.

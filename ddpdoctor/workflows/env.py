@@ -17,7 +17,7 @@ from ddpdoctor.evidence.host import Clock
 from ddpdoctor.evidence.launch import Arrival, Launch, RankSet
 from ddpdoctor.host import collect_all
 from ddpdoctor.host.host_access import HostAccess
-from ddpdoctor.launch.attendance import Waiting
+from ddpdoctor.launch.attendance import WaitingProcess
 from ddpdoctor.launch.guarded_process import ProgramEnd
 from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import our_file, require_torch
@@ -33,7 +33,7 @@ WAIT_SECONDS = 1.0  # between two notes about ranks that have not come
 
 
 def collect(
-    access: HostAccess, *, deadline_seconds: float, on_wait: Callable[[Waiting], None] | None = None
+    access: HostAccess, *, deadline_seconds: float, on_wait: Callable[[WaitingProcess], None] | None = None
 ) -> Evidence | None:
     """The evidence of this host, or of all ranks where a launcher started us: then None on ranks that do not speak.
 
@@ -77,7 +77,7 @@ def _together(
     launch: Launch,
     meeting: Meeting,
     deadline_seconds: float,
-    on_wait: Callable[[Waiting], None] | None,
+    on_wait: Callable[[WaitingProcess], None] | None,
 ) -> tuple[collect_all.HostFacts, GatheredFacts | UndecidedError | None]:
     """What this process knows, and on rank 0 what all ranks sent, or why they did not meet; None on other ranks.
 
@@ -116,7 +116,7 @@ def _waited(
     launch: Launch,
     meeting: Meeting,
     folder: Path,
-    on_wait: Callable[[Waiting], None] | None,
+    on_wait: Callable[[WaitingProcess], None] | None,
 ) -> ProgramEnd:
     """The end of the meeting; until then `on_wait` hears once a second who has not come."""
     began = time.monotonic()

@@ -36,7 +36,7 @@ from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.spawned_numbers import numbered
-from ddpdoctor.ranks.stacks import Variables, addresses_of, numbers_of, variables_of
+from ddpdoctor.ranks.stacks import FrameVariables, addresses_of, numbers_of, variables_of
 from ddpdoctor.ranks.wakes import bytes_within, wakes_within
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
@@ -121,13 +121,13 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     return evidence.with_each(ProcessState, lambda _, state: _woken(state, woken, moved))
 
 
-def _variables(job: RunningJob) -> dict[int, Variables]:
+def _variables(job: RunningJob) -> dict[int, FrameVariables]:
     """By process, the variables of the user's functions; a process that is stopped would not answer."""
     samples = {pid: processes.sample(pid) for pid in job.pids}
     return variables_of([pid for pid, one in samples.items() if one is not None and one.state not in CANNOT_ANSWER])
 
 
-def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Variables]) -> Evidence:
+def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, FrameVariables]) -> Evidence:
     """The evidence with what the functions of each rank counted since, where a rank waits and none is known never to go on.
 
     So does what a `for` around one of its lines goes over, whatever it is: a line of a file, a batch.
@@ -144,7 +144,7 @@ def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Varia
     return evidence.with_each(Stacks, lambda rank, stacks: replace(stacks, counts=changed.get(rank, ())))
 
 
-def _changed(then: Variables, here: Variables, items: AbstractSet[tuple[str, str, str]]) -> set[str]:
+def _changed(then: FrameVariables, here: FrameVariables, items: AbstractSet[tuple[str, str, str]]) -> set[str]:
     """The names of the numbers that changed between two looks, and of those of `items` (file, function, name) that did."""
     counted = {key[-1] for key, number in then.numbers.items() if here.numbers.get(key, number) != number}
     named = ((key, text) for key, text in then.others.items() if (key[1], key[2].rpartition(".")[2], key[3]) in items)

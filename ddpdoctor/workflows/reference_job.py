@@ -14,7 +14,7 @@ import msgspec
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training import ParityRun, TrainingRun
-from ddpdoctor.launch.attendance import Waiting
+from ddpdoctor.launch.attendance import WaitingProcess
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import RankRun, checked_nproc, current_launch, our_file, run_ranks
@@ -38,7 +38,7 @@ class ReferenceJob:
     """When the job is ended."""
     on_event: OnEvent | None = None
     """Called with each event (`step`, `epoch`, `end`) as it comes."""
-    on_wait: Callable[[Waiting], None] | None = None
+    on_wait: Callable[[WaitingProcess], None] | None = None
     """Under a launcher called once a second until all ranks have met."""
     env: Mapping[str, str] | None = None
     """Variables that the ranks get besides those of this process."""

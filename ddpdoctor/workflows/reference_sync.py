@@ -8,7 +8,7 @@ import msgspec
 
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.replicas import Replicas
-from ddpdoctor.launch.attendance import Waiting
+from ddpdoctor.launch.attendance import WaitingProcess
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
 
@@ -17,7 +17,7 @@ def compare_reference(
     *,
     nproc: int | None,
     deadline_seconds: float,
-    on_wait: Callable[[Waiting], None] | None = None,
+    on_wait: Callable[[WaitingProcess], None] | None = None,
 ) -> tuple[Evidence, bool]:
     """The comparison after a few steps of the reference job, and whether this process is the one that reports.
 

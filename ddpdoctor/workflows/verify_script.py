@@ -17,7 +17,7 @@ from ddpdoctor.derivation import derived
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.host.running_jobs import find_jobs
-from ddpdoctor.launch.attendance import EVERY_SECONDS, Waiting
+from ddpdoctor.launch.attendance import EVERY_SECONDS, WaitingProcess
 from ddpdoctor.launch.guarded_process import end, start_guarded
 from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import current_launch
@@ -50,8 +50,8 @@ def track_script(
     *,
     stall_after: float,
     quiet_stdout: bool,
-    on_wait: Callable[[Waiting], None] | None = None,
-    on_gather: Callable[[Waiting], None] = lambda _: None,
+    on_wait: Callable[[WaitingProcess], None] | None = None,
+    on_gather: Callable[[WaitingProcess], None] = lambda _: None,
 ) -> Iterator[Tracked]:
     """Run a script with the tracker in each rank: on local ranks, or as the one rank that a launcher made of us.
 
@@ -138,7 +138,7 @@ def _run(
 class _Joining:
     """Calls `on_wait` once a second while a process of the script is in its first `init_process_group`."""
 
-    def __init__(self, directory: Path, waiting: Waiting, on_wait: Callable[[Waiting], None]) -> None:
+    def __init__(self, directory: Path, waiting: WaitingProcess, on_wait: Callable[[WaitingProcess], None]) -> None:
         self._directory = directory
         self._waiting = waiting
         self._on_wait = on_wait

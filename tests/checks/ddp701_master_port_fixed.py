@@ -1,11 +1,11 @@
 """A batch script with a fixed port, and those that share no node or derive it."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm, torchrun
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm, torchrun
 from tests.checks import Sick
 from tests.launch_files import script
 
-JOB = ScriptJob(command=("train.py",))
+JOB = JobSettings(command=("train.py",))
 
 
 FIXED = slurm(JOB).replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")

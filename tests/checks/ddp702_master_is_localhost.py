@@ -1,11 +1,11 @@
 """Several nodes that look for each other in themselves, and one node that may."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import manifest, script
 
-JOB = ScriptJob(command=("train.py",))
+JOB = JobSettings(command=("train.py",))
 
 
 def program(text: str, script_text: str) -> Evidence:

@@ -1,10 +1,10 @@
 """The old launcher, and the new one."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, torchrun
+from ddpdoctor.templates.launch_scripts import JobSettings, torchrun
 from tests.checks import Sick
 from tests.launch_files import script
 
-JOB = ScriptJob(command=("train.py",))
+JOB = JobSettings(command=("train.py",))
 
 
 SICK = (

@@ -1,11 +1,11 @@
 """RANK from Slurm beside torchrun, and without it."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import script
 
-JOB = ScriptJob(command=("train.py",))
+JOB = JobSettings(command=("train.py",))
 
 
 def program(text: str, script_text: str) -> Evidence:

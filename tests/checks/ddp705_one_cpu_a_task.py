@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import script
 
-JOB = ScriptJob(command=("train.py",))
+JOB = JobSettings(command=("train.py",))
 
 
 SICK = (

@@ -1,6 +1,6 @@
 """A task per GPU with torchrun in each, and one torchrun per node."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import script
 
@@ -28,7 +28,7 @@ SICK = (
     ),
 )
 HEALTHY = (
-    script(slurm(ScriptJob(command=("train.py",)))),
+    script(slurm(JobSettings(command=("train.py",)))),
     script(f"{HEAD}srun --ntasks-per-node=1 -c 32 torchrun {RANKS} --nproc-per-node 4 train.py\n"),
     script(f"{HEAD}srun -n 2 -c 32 torchrun {RANKS} --nproc-per-node 4 train.py\n"),
     script(  # each task is a node of its own

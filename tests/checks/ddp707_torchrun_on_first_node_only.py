@@ -1,7 +1,7 @@
 """torchrun in a batch script for several nodes, with srun in front and without it."""
 
 from ddpdoctor.model import Severity
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import script
 
@@ -45,7 +45,7 @@ HEALTHY = (
     script(
         f"{PBS.replace('ngpus=4', 'ngpus=1').replace('scatter', 'free')}torchrun --standalone --nproc-per-node 2 train.py\n"
     ),
-    script(slurm(ScriptJob(command=("train.py",)))),
+    script(slurm(JobSettings(command=("train.py",)))),
     script(f"{HEAD}srun -c 32 torchrun --nnodes 2 {RANKS} train.py\n"),
     script(f"{HEAD}for n in $(scontrol show hostnames); do ssh $n torchrun --nnodes 2 {RANKS} train.py & done\nwait\n"),
     script(f"{HEAD}mpirun -npernode 1 torchrun --nnodes 2 {RANKS} train.py\n"),

@@ -1,6 +1,6 @@
 """More OpenMP threads than CPUs, and as many."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import manifest, script
 
@@ -33,7 +33,7 @@ SICK = (
     ),
 )
 HEALTHY = (
-    script(slurm(ScriptJob(command=("train.py",)))),
+    script(slurm(JobSettings(command=("train.py",)))),
     script(f"{HEAD}export OMP_NUM_THREADS=4\ntorchrun --standalone --nproc-per-node 8 train.py\n"),
     script(f"{HEAD}OMP_NUM_THREADS=32 python prepare.py\ntorchrun --standalone --nproc-per-node 8 train.py\n"),
     script(

@@ -1,6 +1,6 @@
 """One number for every node, and a number for each."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import manifest, script
 
@@ -104,7 +104,7 @@ HEALTHY = (
         )
     ),
     manifest(SERVICES.replace("--node-rank 0", "--node-rank 1", 1)),
-    script(slurm(ScriptJob(command=("train.py",)))),
+    script(slurm(JobSettings(command=("train.py",)))),
     script(f"{HEAD}srun bash -c 'torchrun {RANKS} --node-rank $SLURM_NODEID train.py'\n"),
     script(
         f'{HEAD}srun bash -c "torchrun {RANKS} --node-rank \\$SLURM_NODEID train.py"\n'.replace(

@@ -1,6 +1,6 @@
 """The host name of each task, and that of the batch script's node."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from ddpdoctor.templates.launch_scripts import JobSettings, slurm
 from tests.checks import Sick
 from tests.launch_files import script
 
@@ -24,7 +24,7 @@ SICK = (
     ),
 )
 HEALTHY = (
-    script(slurm(ScriptJob(command=("train.py",)))),
+    script(slurm(JobSettings(command=("train.py",)))),
     script(
         f"{HEAD}export MASTER_ADDR=$(hostname)\nsrun bash -c 'torchrun {RANKS} --master-addr $MASTER_ADDR train.py'\n"
     ),

@@ -1,7 +1,7 @@
 """Containers with the default shared memory, and with enough."""
 
 from ddpdoctor.model import Severity
-from ddpdoctor.templates.launch_scripts import ScriptJob, k8s
+from ddpdoctor.templates.launch_scripts import JobSettings, k8s
 from tests.checks import Sick
 from tests.launch_files import manifest, script
 
@@ -123,5 +123,5 @@ HEALTHY = (
     manifest(MERGED.replace("*small, *gpus", "*gpus, *small")),
     manifest(MERGED.replace("    <<: [*small", "    shm_size: 8g\n    <<: [*small")),
     manifest("services:\n  web:\n    image: nginx\n"),
-    manifest(k8s(ScriptJob(command=("train.py",), image="trainer"))),
+    manifest(k8s(JobSettings(command=("train.py",), image="trainer"))),
 )

@@ -1,10 +1,10 @@
 """Jobs whose pods come back alone, and jobs that fail as a whole."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, k8s
+from ddpdoctor.templates.launch_scripts import JobSettings, k8s
 from tests.checks import Sick
 from tests.launch_files import manifest
 
-JOB = k8s(ScriptJob(command=("train.py",), image="trainer"))
+JOB = k8s(JobSettings(command=("train.py",), image="trainer"))
 PODS = """kind: PyTorchJob
 spec:
   pytorchReplicaSpecs:

@@ -1,10 +1,10 @@
 """Another number of pods than torchrun waits for, and the same."""
 
-from ddpdoctor.templates.launch_scripts import ScriptJob, k8s
+from ddpdoctor.templates.launch_scripts import JobSettings, k8s
 from tests.checks import Sick
 from tests.launch_files import manifest
 
-JOB = k8s(ScriptJob(command=("train.py",), image="trainer")).replace(
+JOB = k8s(JobSettings(command=("train.py",), image="trainer")).replace(
     '"${torchrun[@]}" --nproc-per-node 1 -m ddpdoctor net', "true"
 )
 PODS = """kind: PyTorchJob

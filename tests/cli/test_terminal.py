@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ddpdoctor.cli import terminal
-from ddpdoctor.cli.status_line import Progress
+from ddpdoctor.cli.status_line import JobProgress
 
 
 class Tty(io.StringIO):
@@ -55,7 +55,7 @@ class Agent:
 
 
 def test_the_status_line_names_ranks_pace_and_the_rank_that_is_always_behind() -> None:
-    progress = Progress()
+    progress = JobProgress()
     for second in range(8):
         agents = [Agent(rank, 4 * second, 10 * second - (rank == 2)) for rank in range(4)]
         assert progress.observe(agents, 0.0, float(second))  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def test_the_status_line_names_ranks_pace_and_the_rank_that_is_always_behind() -
 
 
 def test_ranks_in_step_have_no_slowest() -> None:
-    progress = Progress()
+    progress = JobProgress()
     for second in range(8):
         progress.observe([Agent(rank, second, second) for rank in range(4)], 0.0, float(second))  # type: ignore[arg-type]
     assert "slowest" not in progress.in_words()

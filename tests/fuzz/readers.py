@@ -50,7 +50,7 @@ def judged(evidence: Evidence) -> None:
 
 def node() -> None:
     """A node that reads the store: introductions, and answers of every type."""
-    from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups_of, tries_of
+    from ddpdoctor.net.group_answers import GroupAnswers, GroupAnswer, NcclAnswer, groups_of, tries_of
     from ddpdoctor.net.introductions import Introductions
     from ddpdoctor.net.store_mailbox import Messages
 
@@ -72,7 +72,7 @@ def node() -> None:
     messages = Messages(OneMessage(), "p")
     came = Introductions(messages, 2)
     known = [*came.look(1), *came.look(2)]
-    answers = Answers(messages, came.left_out)
+    answers = GroupAnswers(messages, came.left_out)
     found: list[Any] = [
         answers.of((0, 1), "x", tuple[GroupAnswer, ...], until=0.0),
         answers.of((0, 1), "y", NcclAnswer, until=0.0),

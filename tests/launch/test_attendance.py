@@ -11,15 +11,15 @@ from ddpdoctor import cli
 from ddpdoctor.cli.progress import Progress
 from ddpdoctor.cli.waits import KNOWN_SECONDS, QUIET_SECONDS, Waits
 from ddpdoctor.launch import attendance
-from ddpdoctor.launch.attendance import Attendance, Waiting
+from ddpdoctor.launch.attendance import Attendance, WaitingProcess
 from ddpdoctor.workflows import verify_script
 from ddpdoctor.workflows.verify_script import _Joining
 
-WAITING = Waiting(number=0, size=4, where="node0:29500", speaks=True)
+WAITING = WaitingProcess(number=0, size=4, where="node0:29500", speaks=True)
 
 
 def test_who_is_absent_is_known_until_all_have_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Waiting] = []
+    seen: list[WaitingProcess] = []
     monkeypatch.setattr(attendance, "EVERY_SECONDS", 0.0)
     watched = Attendance(tmp_path / "file.json", WAITING, seen.append)
     monkeypatch.setenv(attendance.VARIABLE, watched.environment[attendance.VARIABLE])
@@ -68,7 +68,7 @@ def test_names_that_become_known_later_are_said_as_well(capsys: pytest.CaptureFi
 
 
 def test_a_script_that_is_in_its_init_process_group_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Waiting] = []
+    seen: list[WaitingProcess] = []
     monkeypatch.setattr(verify_script, "EVERY_SECONDS", 0.0)
     joining = _Joining(tmp_path, WAITING, seen.append)
     joining.note()

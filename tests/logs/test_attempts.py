@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.logs.attempts import AttemptEnd, Attempts
+from ddpdoctor.logs.attempts import AttemptEnd, LogAttempts
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.model import Severity
 from ddpdoctor.workflows.diagnose import gather
@@ -66,14 +66,14 @@ def test_launchers_of_two_nodes_that_each_report_a_failure_are_one_attempt(tmp_p
 def test_one_failure_is_the_end_unless_the_ranks_are_known_to_have_been_started_again(
     restarts: int, count: int
 ) -> None:
-    assert Attempts.between([AttemptEnd("job.log", 5, 7)], restarts=restarts).count == count
+    assert LogAttempts.between([AttemptEnd("job.log", 5, 7)], restarts=restarts).count == count
 
 
 def test_a_log_in_two_files_is_one_launchers() -> None:
     """As `watch` keeps the tail of stderr."""
     ends = [AttemptEnd("old", 5, 7), AttemptEnd("tail", 20, 7), AttemptEnd("tail", 30, 7)]
 
-    attempts = Attempts.between(ends)
+    attempts = LogAttempts.between(ends)
 
     assert [attempts.of_line("tail", line) for line in (18, 20, 21, 30)] == [1, 1, 2, 2]
 

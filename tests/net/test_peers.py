@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ddpdoctor.evidence.links import Link
 from ddpdoctor.net import protocol
-from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups_of, tries_of
+from ddpdoctor.net.group_answers import GroupAnswers, GroupAnswer, NcclAnswer, groups_of, tries_of
 from ddpdoctor.net.introductions import PROTOCOL, Introductions
 from ddpdoctor.net.protocol import RoundAnswers, introduce
 from ddpdoctor.net.store_mailbox import Messages
@@ -148,7 +148,7 @@ def test_random_messages_end_nobody(said: bytes) -> None:
     come = Introductions(messages, 2)
     assert come.look(1) == []
     assert list(come.left_out) == [1]
-    answers = Answers(messages, {})
+    answers = GroupAnswers(messages, {})
     for key, kind in (("link", Link), ("grouped", tuple[GroupAnswer, ...]), ("nccl", NcclAnswer)):
         answers.of([1], key, kind, until=0.0)
     assert all(text.isascii() or text for text in answers.wrong.values())

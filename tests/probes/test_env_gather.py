@@ -15,7 +15,7 @@ from torch.distributed import HashStore, TCPStore
 from ddpdoctor.transport import rank_0
 from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.facts import GatheredFacts, encoded_parts, parts_of
-from ddpdoctor.transport.host_relay import Member, Relay
+from ddpdoctor.transport.host_relay import RelayMember, Relay
 from ddpdoctor.transport.rank_0 import Gathered, _answer, collect, compare_clocks, lead, let_go
 from ddpdoctor.transport.store import own_part, put
 from tests.free_port import free_port
@@ -31,9 +31,9 @@ def who(rank: int, *, clock: str = "boot-a", pid: int = 7) -> ProcessIdentity:
     return ProcessIdentity(rank=rank, world_size=2, host=f"host-{clock}", pid=pid, clock=clock)
 
 
-def member(one: ProcessIdentity) -> Member:
+def member(one: ProcessIdentity) -> RelayMember:
     until = time.monotonic() + PATIENCE_SECONDS
-    return Member(who=one, parts=lambda: {"Limits": [b"{}"]}, join_until=until, leave_until=until)
+    return RelayMember(who=one, parts=lambda: {"Limits": [b"{}"]}, join_until=until, leave_until=until)
 
 
 def send(store: HashStore, message: bytes) -> None:

@@ -12,7 +12,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.host.running_jobs import RunningJob
 from ddpdoctor.model import Severity
-from ddpdoctor.ranks.stacks import Variables
+from ddpdoctor.ranks.stacks import FrameVariables
 from ddpdoctor.ranks.target import Target
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows import hang as workflow
@@ -39,8 +39,8 @@ def looked(folder: Path, monkeypatch: pytest.MonkeyPatch, line: int, name: str, 
     job = RunningJob(name="job", targets=targets, world_size=2, environ={}, command="")
     looks: Iterator[int] = iter(values)
 
-    def variables(_: RunningJob) -> dict[int, Variables]:
-        return {100: Variables({}, {(0, str(script), "tokenize", name): next(looks)})}
+    def variables(_: RunningJob) -> dict[int, FrameVariables]:
+        return {100: FrameVariables({}, {(0, str(script), "tokenize", name): next(looks)})}
 
     monkeypatch.setattr(workflow, "_variables", variables)
     (found,) = diagnose(workflow._with_counts(evidence, job, variables(job))).findings

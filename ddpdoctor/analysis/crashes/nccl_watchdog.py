@@ -33,7 +33,7 @@ _TOLD_OF = re.compile(r"Received a dump signal due to a collective timeout from\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaveUp:
+class WatchdogTimeout:
     """The collective that one rank gave up in."""
 
     op: str
@@ -57,7 +57,7 @@ class GaveUp:
 class Watchdogs:
     """What each rank's watchdog said."""
 
-    gave_up: Mapping[int, GaveUp]
+    gave_up: Mapping[int, WatchdogTimeout]
     """By rank, the collective that its watchdog gave up in."""
     silent: tuple[int, ...]
     """The ranks of the job whose watchdog said nothing."""
@@ -83,11 +83,11 @@ class Watchdogs:
         for ranks in vote({rank: one.name for rank, one in self.gave_up.items()}).sides:
             yield f"{group_ranks(ranks)} in {self.gave_up[ranks[0]].name}"
 
-    def operations(self) -> Mapping[int, GaveUp] | None:
+    def operations(self) -> Mapping[int, WatchdogTimeout] | None:
         """What the ranks of the first group that met in one call made of it, where they called different operations."""
         return next((met for met in self._met() if len({one.op for one in met.values()}) > 1), None)
 
-    def sizes(self) -> Mapping[int, GaveUp] | None:
+    def sizes(self) -> Mapping[int, WatchdogTimeout] | None:
         """The same, where they called one operation with different numbers of elements, and all must give as many."""
         for met in self._met():
             ops, numels = {SAME_NAMES.get(one.op, one.op) for one in met.values()}, {one.numel for one in met.values()}
@@ -107,13 +107,13 @@ class Watchdogs:
                 late |= {rank for rank, seq in last.items() if seq < call.seq}
         return tuple(sorted(late))
 
-    def _met(self) -> Iterator[Mapping[int, GaveUp]]:
+    def _met(self) -> Iterator[Mapping[int, WatchdogTimeout]]:
         """The ranks of each group that gave up under one number."""
         for group in self._groups():
             for seq in sorted({one.seq for one in group.values()}):
                 yield {rank: one for rank, one in group.items() if one.seq == seq}
 
-    def _groups(self) -> Iterator[Mapping[int, GaveUp]]:
+    def _groups(self) -> Iterator[Mapping[int, WatchdogTimeout]]:
         for name in sorted({one.group for one in self.gave_up.values() if one.group is not None}):
             yield {rank: one for rank, one in self.gave_up.items() if one.group == name}
 
@@ -144,13 +144,13 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
     return Watchdogs(gave_up=found, silent=silent, stood_still=still, told_of=tuple(sorted(told_of)), reached=reached)
 
 
-def _gave_up(lines: Sequence[str]) -> GaveUp | None:
+def _gave_up(lines: Sequence[str]) -> WatchdogTimeout | None:
     """The first call that a rank's watchdog named: what comes after is its consequence."""
     caught = next((match for line in lines if (match := _CAUGHT.search(line))), None)
     if caught is None:
         return None
     group, enqueued = _group(lines)
-    return GaveUp(
+    return WatchdogTimeout(
         op=recorders_name(caught["op"]),
         seq=int(caught["seq"]),
         numel=int(caught["numel"]) if caught["numel"] else None,
@@ -159,16 +159,16 @@ def _gave_up(lines: Sequence[str]) -> GaveUp | None:
     )
 
 
-def _number(lines: Sequence[str]) -> GaveUp | None:
+def _number(lines: Sequence[str]) -> WatchdogTimeout | None:
     """The same, where the lines that are left give the number of the call and not its name, which is empty."""
     at = next((match for line in lines if (match := _AT_WORK.search(line))), None)
     if at is None:
         return None
     group, enqueued = _group(lines)
-    return GaveUp(op="", seq=int(at["seq"]), numel=None, group=group, enqueued=enqueued)
+    return WatchdogTimeout(op="", seq=int(at["seq"]), numel=None, group=group, enqueued=enqueued)
 
 
-def _named_by_others(only: GaveUp, found: Mapping[int, GaveUp]) -> GaveUp | None:
+def _named_by_others(only: WatchdogTimeout, found: Mapping[int, WatchdogTimeout]) -> WatchdogTimeout | None:
     """The call with the one name that ranks of this group give to this number; None where they give none or several."""
     names = {one.op for one in found.values() if (one.group, one.seq) == (only.group, only.seq)}
     return replace(only, op=names.pop()) if len(names) == 1 else None

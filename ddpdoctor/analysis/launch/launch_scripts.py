@@ -30,7 +30,7 @@ _DISTRIBUTED = re.compile(r"\b(?:torch\.distributed|from torch import distribute
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LaunchedProgram:
     """A Python program that a script starts, and the variables that it overwrites."""
 
     path: str
@@ -51,7 +51,7 @@ class LaunchScript:
     """Its commands, variables and options, as they were read."""
     torchruns: tuple[Torchrun, ...]
     """The starts of torchrun in it, in order."""
-    programs: tuple[Program, ...] = ()
+    programs: tuple[LaunchedProgram, ...] = ()
     """The Python programs that it starts and that were found."""
 
     @property
@@ -77,7 +77,7 @@ class LaunchScript:
         }
         yield from last.values()
 
-    def overwritten(self, *names: str) -> Iterator[tuple[Program, Overwritten]]:
+    def overwritten(self, *names: str) -> Iterator[tuple[LaunchedProgram, Overwritten]]:
         """What its programs do to these variables."""
         for program in self.programs:
             for each in program.overwrites:
@@ -266,7 +266,7 @@ def derive(files: ScriptFiles) -> LaunchScripts:
     programs = grouped(
         (
             program.started_by,
-            Program(
+            LaunchedProgram(
                 program.path,
                 overwritten(program.text),
                 frozenset(name for name in _OF_LAUNCHERS if name in program.text),

@@ -17,7 +17,7 @@ MOST_STEPS = 400  # of one function: generated code calls thousands
 
 @in_large_numbers
 @dataclass(frozen=True, slots=True)
-class Step:
+class InlinedStep:
     """A call or a change, and the calls that lead to it."""
 
     item: Call | Change
@@ -68,11 +68,11 @@ class Step:
         return value
 
 
-def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
+def unfolded(graph: CallGraph, function: Function) -> tuple[InlinedStep, ...]:
     """The steps of a function and of those that it calls, in the order in which they are made."""
 
-    def find() -> tuple[Step, ...]:
-        found: list[Step] = []
+    def find() -> tuple[InlinedStep, ...]:
+        found: list[InlinedStep] = []
         _unfold(graph, function, (), (), found)
         return tuple(found)
 
@@ -80,19 +80,19 @@ def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
 
 
 def _unfold(
-    graph: CallGraph, function: Function, call_path: tuple[Call, ...], through: tuple[Function, ...], found: list[Step]
+    graph: CallGraph, function: Function, call_path: tuple[Call, ...], through: tuple[Function, ...], found: list[InlinedStep]
 ) -> None:
     items: list[Call | Change] = [*function.calls, *function.changes]
     for item in sorted(items, key=_ORDER):
         if len(found) >= MOST_STEPS:
             return
-        found.append(Step(item, function, call_path, through))
+        found.append(InlinedStep(item, function, call_path, through))
         if isinstance(item, Call) and item.target and is_unfolded(graph, found[-1]):
             inner = graph.functions[item.target]
             _unfold(graph, inner, (*call_path, item), (*through, inner), found)
 
 
-def is_unfolded(graph: CallGraph, step: Step) -> bool:
+def is_unfolded(graph: CallGraph, step: InlinedStep) -> bool:
     """Whether the steps of the function that a step calls follow it."""
     call = step.item
     return (
@@ -103,6 +103,6 @@ def is_unfolded(graph: CallGraph, step: Step) -> bool:
     )
 
 
-def calls_in(steps: tuple[Step, ...]) -> list[tuple[int, Step, Call]]:
+def calls_in(steps: tuple[InlinedStep, ...]) -> list[tuple[int, InlinedStep, Call]]:
     """The calls among steps, with their position."""
     return [(position, step, step.item) for position, step in enumerate(steps) if isinstance(step.item, Call)]

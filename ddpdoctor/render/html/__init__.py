@@ -24,7 +24,7 @@ from ddpdoctor.render.html.replica_tables import replica_section
 from ddpdoctor.render.html.time_losses import time_section
 from ddpdoctor.render.html.training_curves import training_section
 from ddpdoctor.render.html.verdict import shown_findings, verdict_of
-from ddpdoctor.render.html.what_ran import Origin, run_rows
+from ddpdoctor.render.html.what_ran import RunOrigin, run_rows
 
 __all__ = ["Origin", "render"]
 
@@ -35,7 +35,7 @@ def render(
     *,
     title: str = "ddpdoctor",
     facts: Sequence[tuple[str, str]] = (),
-    origin: Origin | None = None,
+    origin: RunOrigin | None = None,
 ) -> str:
     """One HTML document. `evidence` is what was judged, redacted; `facts` (name, value) become a table of their own.
 

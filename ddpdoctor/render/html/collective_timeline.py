@@ -24,7 +24,7 @@ COLUMN, ROW, TOP, LEFT, RIGHT = 92, 30, 46, 150, 320
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class TimelineCell:
     """One call of the ranks of a row."""
 
     column: int
@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TimelineRow:
     """Ranks that made the same calls."""
 
     number: int
@@ -54,7 +54,7 @@ class Row:
     """The ranks, sorted."""
     minority: bool
     """Whether they are the ranks at fault."""
-    cells: tuple[Cell, ...]
+    cells: tuple[TimelineCell, ...]
     """One per sequence number shown."""
     last: str
     """What they do at the end: the call that they wait in, or their last one, with its line."""
@@ -89,7 +89,7 @@ class GroupPicture:
     """How many sequence numbers are shown."""
     diverged: int | None
     """The sequence number at which ranks diverged; None where they wait in the same call."""
-    rows: tuple[Row, ...]
+    rows: tuple[TimelineRow, ...]
     """The minority before the others where not all fit, then by rank."""
     more_rows: int
     """How many rows did not fit."""
@@ -161,7 +161,7 @@ def _picture(timeline: Timeline, group: GroupTimeline, desync: Desync | None, co
     rows = list(_rows(timeline, group, range(first, last + 1), minority, colors))
     shown = sorted(sorted(rows, key=lambda row: not row.minority)[:SHOWN_ROWS], key=lambda row: row.ranks)
     numbered = tuple(
-        Row(number=number, ranks=row.ranks, minority=row.minority, cells=row.cells, last=row.last)
+        TimelineRow(number=number, ranks=row.ranks, minority=row.minority, cells=row.cells, last=row.last)
         for number, row in enumerate(shown)
     )
     return GroupPicture(
@@ -179,30 +179,30 @@ def _picture(timeline: Timeline, group: GroupTimeline, desync: Desync | None, co
 
 def _rows(
     timeline: Timeline, group: GroupTimeline, numbers: Sequence[int], minority: set[int], colors: dict[str, int]
-) -> Iterator[Row]:
+) -> Iterator[TimelineRow]:
     alike: dict[tuple[object, ...], list[int]] = {}
-    found: dict[int, Row] = {}
+    found: dict[int, TimelineRow] = {}
     for rank in group.members:
         cells = tuple(_cells(timeline, group, rank, numbers, colors))
-        row = Row(number=0, ranks=(rank,), minority=rank in minority, cells=cells, last=_last(group, rank))
+        row = TimelineRow(number=0, ranks=(rank,), minority=rank in minority, cells=cells, last=_last(group, rank))
         found[rank] = row
         apart = rank if len(group.members) <= ALL_RANKS_UP_TO else 0
         key = (apart, row.minority, row.last, *((cell.state, cell.label) for cell in cells))
         alike.setdefault(key, []).append(rank)
     for ranks in alike.values():
         first = found[ranks[0]]
-        yield Row(number=0, ranks=tuple(ranks), minority=first.minority, cells=first.cells, last=first.last)
+        yield TimelineRow(number=0, ranks=tuple(ranks), minority=first.minority, cells=first.cells, last=first.last)
 
 
 def _cells(
     timeline: Timeline, group: GroupTimeline, rank: int, numbers: Sequence[int], colors: dict[str, int]
-) -> Iterator[Cell]:
+) -> Iterator[TimelineCell]:
     reached = group.reached(rank)
     for column, seq in enumerate(numbers):
         issued = timeline.issued(group, rank, seq)
         if issued is None:
             absent = rank in group.recorded and seq > reached
-            yield Cell(
+            yield TimelineCell(
                 column=column,
                 state="absent" if absent else "unknown",
                 hint=f"rank {rank} never called #{seq}" if absent else f"#{seq} of rank {rank} is not recorded",
@@ -210,7 +210,7 @@ def _cells(
             continue
         color = colors.setdefault(issued.op, len(colors) % COLORS)
         label = issued.op if len(issued.op) <= 14 else f"{issued.op[:13]}…"
-        yield Cell(
+        yield TimelineCell(
             column=column,
             state="done" if issued.done else "open",
             label=label,

@@ -10,7 +10,7 @@ from ddpdoctor.render.html.charts import Chart, Series, linear_axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class CurveTable:
     """Rows under a header."""
 
     caption: str
@@ -29,7 +29,7 @@ class TrainingSection:
     """What ran on how many ranks, and its result in numbers."""
     charts: tuple[Chart, ...]
     """Curves by epoch or by number of ranks; empty where there is one point only."""
-    tables: tuple[Table, ...]
+    tables: tuple[CurveTable, ...]
     """The numbers behind them."""
 
 
@@ -117,8 +117,8 @@ def _scaling_curves(scaling: ScalingRun) -> tuple[Chart, ...]:
     )
 
 
-def _epochs(run: TrainingRun) -> Table:
-    return Table(
+def _epochs(run: TrainingRun) -> CurveTable:
+    return CurveTable(
         caption="Epochs",
         header=("epoch", "accuracy", "test loss", "seconds"),
         rows=tuple(
@@ -133,16 +133,16 @@ def _epochs(run: TrainingRun) -> Table:
     )
 
 
-def _phases(run: TrainingRun) -> tuple[Table, ...]:
+def _phases(run: TrainingRun) -> tuple[CurveTable, ...]:
     if not run.phases:
         return ()
     total = sum(run.phases.values()) or 1.0
     rows = tuple((name, f"{seconds:.2f}", f"{seconds / total:.0%}") for name, seconds in run.phases.items())
-    return (Table(caption="Time of rank 0 by phase of a step", header=("phase", "seconds", "share"), rows=rows),)
+    return (CurveTable(caption="Time of rank 0 by phase of a step", header=("phase", "seconds", "share"), rows=rows),)
 
 
-def _gates(parity: ParityRun) -> Table:
-    return Table(
+def _gates(parity: ParityRun) -> CurveTable:
+    return CurveTable(
         caption="Comparisons",
         header=("what", "difference", "allowed", "result"),
         rows=tuple(
@@ -157,8 +157,8 @@ def _gates(parity: ParityRun) -> Table:
     )
 
 
-def _points(scaling: ScalingRun) -> Table:
-    return Table(
+def _points(scaling: ScalingRun) -> CurveTable:
+    return CurveTable(
         caption="Throughput",
         header=("ranks", "weak, samples/s", "strong, samples/s", "overlap"),
         rows=tuple(

@@ -17,7 +17,7 @@ SHOWN_HOSTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RunOrigin:
     """Which command wrote a report, and when."""
 
     command: str

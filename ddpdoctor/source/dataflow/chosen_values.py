@@ -37,7 +37,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ClassMember:
     """A member of a class of the program. It has no order, and equals itself alone."""
 
     name: str
@@ -172,7 +172,7 @@ def _held(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return Member(text)
+        return ClassMember(text)
 
 
 def _written(values: Values, node: ast.expr, at: At) -> tuple[object] | None:

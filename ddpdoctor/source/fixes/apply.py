@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ddpdoctor.model import Edit, Fix
-from ddpdoctor.source.fixes.program_changes import Change, Program
+from ddpdoctor.source.fixes.program_changes import ProgramChange, ChangedProgram
 from ddpdoctor.source.fixes.torchrun_fix import with_torchrun
 
 
@@ -22,7 +22,7 @@ def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     of_scripts = [fix for fix in fixes if fix.edit is Edit.TORCHRUN]
     if of_scripts:
         return with_torchrun(text, of_scripts)
-    program = Program(text)
+    program = ChangedProgram(text)
     for singly in (False, True):
         result, made = _joined(program, fixes, singly=singly)
         if _parses(result) and _parses(whole := program.with_imports(result, made)):
@@ -30,10 +30,10 @@ def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     return text, []
 
 
-def _joined(program: Program, fixes: Sequence[Fix], *, singly: bool) -> tuple[str, list[Fix]]:
+def _joined(program: ChangedProgram, fixes: Sequence[Fix], *, singly: bool) -> tuple[str, list[Fix]]:
     """The text with the changes of those fixes that go together; `singly` leaves each out with which it does not parse."""
     made: list[Fix] = []
-    changes: list[Change] = []
+    changes: list[ProgramChange] = []
     for fix in fixes:
         wanted = list(program.changes(fix))
         new = [each for each in wanted if each not in changes]  # the same change of another one serves this one, too
@@ -45,13 +45,13 @@ def _joined(program: Program, fixes: Sequence[Fix], *, singly: bool) -> tuple[st
     return _applied(program.text, changes), made
 
 
-def _applied(text: str, changes: Sequence[Change]) -> str:
+def _applied(text: str, changes: Sequence[ProgramChange]) -> str:
     for change in sorted(changes, key=lambda each: (each.start, each.end), reverse=True):
         text = text[: change.start] + change.text + text[change.end :]
     return text
 
 
-def _overlap(one: Change, other: Change) -> bool:
+def _overlap(one: ProgramChange, other: ProgramChange) -> bool:
     return (one.start < other.end and other.start < one.end) or one == other
 
 

@@ -26,7 +26,7 @@ class LibcstMissing(Exception):  # noqa: N818 - a reason, shown to the user
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProgramChange:
     """One part of the text with what takes its place."""
 
     start: int
@@ -37,7 +37,7 @@ class Change:
     """What takes its place."""
 
 
-class Program:
+class ChangedProgram:
     """One module with the places of its nodes."""
 
     def __init__(self, text: str) -> None:
@@ -60,7 +60,7 @@ class Program:
         for line in lines_of(text):
             self.starts.append(self.starts[-1] + len(line))
 
-    def changes(self, fix: Fix) -> Iterator[Change]:
+    def changes(self, fix: Fix) -> Iterator[ProgramChange]:
         """What the fix changes; nothing where its place is not found."""
         if not self.nodes:
             return
@@ -128,7 +128,7 @@ class Program:
             if isinstance(node, libcst.Call) and (place.start.line, place.start.column) == (fix.line, column)
         ]
 
-    def _add_argument(self, fix: Fix) -> Iterator[Change]:
+    def _add_argument(self, fix: Fix) -> Iterator[ProgramChange]:
         found = self._call(fix)
         if found is None:
             return
@@ -140,10 +140,10 @@ class Program:
         ):
             return
         if not call.args:
-            yield Change(end - 1, end - 1, fix.new)
+            yield ProgramChange(end - 1, end - 1, fix.new)
             return
         last = self._span_of(call.args[-1].value)
-        yield Change(last, last, f", {fix.new}")
+        yield ProgramChange(last, last, f", {fix.new}")
 
     def _span_of(self, node: libcst.CSTNode) -> int:
         """The index behind a node, its parentheses counted."""
@@ -155,7 +155,7 @@ class Program:
             end = self.text.index(")", end) + 1
         return end
 
-    def _remove_argument(self, fix: Fix) -> Iterator[Change]:
+    def _remove_argument(self, fix: Fix) -> Iterator[ProgramChange]:
         found = self._call(fix)
         if found is None:
             return
@@ -173,10 +173,10 @@ class Program:
                 if "#" in self.text[first:last]:  # the comments around it stay
                     first, last = start, end
                     if comma is not None and "#" in self.text[end:comma]:
-                        yield Change(*self._span_of_comma(comma), "")
+                        yield ProgramChange(*self._span_of_comma(comma), "")
                     elif comma is not None:
                         last = self._span_of_comma(comma)[1]
-                yield Change(first, last, "")
+                yield ProgramChange(first, last, "")
 
     def _comma_of(self, argument: libcst.Arg) -> int | None:
         """The index of the comma behind an argument, whatever comments stand before it."""
@@ -199,13 +199,13 @@ class Program:
     def _start_of(self, node: libcst.CSTNode) -> int:
         return next(self._span(place)[0] for each, place in self.nodes if each is node)
 
-    def _replace_argument(self, fix: Fix) -> Iterator[Change]:
+    def _replace_argument(self, fix: Fix) -> Iterator[ProgramChange]:
         """Of the calls that begin in one place, `Net(rank).to(rank)`, the longest that has the argument itself."""
         for node, _ in sorted(self._calls(fix), key=lambda each: self._span(each[1]), reverse=True):
             given = [id(each.value) for each in node.args]
             spans = [self._span(place) for each, place in self.nodes if id(each) in given]
             if same := [(start, end) for start, end in spans if self.text[start:end] == fix.old]:
-                yield from (Change(start, end, fix.new) for start, end in same)
+                yield from (ProgramChange(start, end, fix.new) for start, end in same)
                 return
 
     def _expressions(self, code: str, inside: tuple[int, int]) -> list[tuple[int, int]]:
@@ -228,7 +228,7 @@ class Program:
             if inside[0] <= start and end <= inside[1] and self.text[start:end] == code and start not in names
         )
 
-    def _around(self, fix: Fix, change: Callable[[str], str]) -> Iterator[Change]:
+    def _around(self, fix: Fix, change: Callable[[str], str]) -> Iterator[ProgramChange]:
         """Around the expression `old` of the line, where it stands once."""
         line = self._at(fix.line, 0)
         found = self._expressions(fix.old, (line, len(self.text)))
@@ -239,9 +239,9 @@ class Program:
         )
         if len(first) == 1:
             start, end = first[0]
-            yield Change(start, end, change(self.text[start:end]))
+            yield ProgramChange(start, end, change(self.text[start:end]))
 
-    def _sort(self, fix: Fix) -> Iterator[Change]:
+    def _sort(self, fix: Fix) -> Iterator[ProgramChange]:
         """`sorted()` around the call of this name that begins in the line, where there is one."""
         import libcst
 
@@ -256,9 +256,9 @@ class Program:
         ]
         if len(calls) == 1:
             start, end = calls[0]
-            yield Change(start, end, f"sorted({self.text[start:end]})")
+            yield ProgramChange(start, end, f"sorted({self.text[start:end]})")
 
-    def _first_in_loop(self, fix: Fix) -> Iterator[Change]:
+    def _first_in_loop(self, fix: Fix) -> Iterator[ProgramChange]:
         import libcst
 
         for node, place in self.nodes:
@@ -268,10 +268,10 @@ class Program:
                     first = next(found for each, found in self.nodes if each is body.body[0])
                     start = self._at(first.start.line, 0)
                     indent = self.text[start : start + first.start.column]
-                    yield Change(start, start, f"{indent}{fix.new}{self.newline}")
+                    yield ProgramChange(start, start, f"{indent}{fix.new}{self.newline}")
                 return
 
-    def _end_process_group(self) -> Iterator[Change]:
+    def _end_process_group(self) -> Iterator[ProgramChange]:
         """At the end of `if __name__ == "__main__":`, for a process that still has a group."""
         import libcst
 
@@ -291,7 +291,7 @@ class Program:
                 end = self.starts[last.end.line] if last.end.column else self._at(last.end.line, 0)
                 before = "" if self.text[:end].endswith(("\n", "\r")) else self.newline
                 step = self.module.default_indent
-                yield Change(
+                yield ProgramChange(
                     end,
                     end,
                     f"{before}{indent}if {dist}.is_initialized():{self.newline}"
@@ -299,7 +299,7 @@ class Program:
                 )
                 return
 
-    def _rank_zero_first(self, fix: Fix) -> Iterator[Change]:
+    def _rank_zero_first(self, fix: Fix) -> Iterator[ProgramChange]:
         """A barrier for the others before the statement, and one for rank 0 behind it, where a process group is there by then."""
         import libcst
 
@@ -319,6 +319,6 @@ class Program:
             step = self.module.default_indent
             first = f"{indent}if {dist}.get_rank() != 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
             behind = f"{indent}if {dist}.get_rank() == 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
-            yield Change(start, start, first)
-            yield Change(end, end, behind)
+            yield ProgramChange(start, start, first)
+            yield ProgramChange(end, end, behind)
             return
