@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpdoctor.evidence.training_code import Remark
+from ddpdoctor.evidence.remarks import Remark
 from ddpdoctor.evidence.variables import KnownNames
 
 Scheduler = Literal["Slurm", "PBS", "LSF", ""]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.many_objects import in_large_numbers
+from ddpdoctor.evidence.remarks import Remark
 
 STOPS = frozenset({"should_training_stop", "should_epoch_stop"})
 """What a callback of transformers sets to end the training: the Trainer asks its own rank's alone."""
@@ -321,20 +322,6 @@ class EnvironmentSetting:
     """What it is set to."""
     always: bool
     """It is overwritten whatever it was before: no test of it, and no `setdefault`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """A `# ddpdoctor: ignore[...]` comment."""
-
-    file: str
-    """The file it stands in."""
-    line: int
-    """The line that it stands on."""
-    about: tuple[int, int]
-    """The first and the last line of the statement whose findings it silences."""
-    codes: tuple[str, ...]
-    """The codes that it names; empty for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

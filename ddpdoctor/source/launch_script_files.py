@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpdoctor.evidence.remarks import Remark
 from ddpdoctor.evidence.scripts import Manifest, ProgramFile, Script, ScriptFiles
-from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries, torch_folder
 from ddpdoctor.host.host_access import HostAccess

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ddpdoctor.evidence.training_code import Remark
+from ddpdoctor.evidence.remarks import Remark
 from ddpdoctor.source.statement_lines import Comment
 
 _REMARK = re.compile(

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ddpdoctor.analysis.training_code.program_files import files_together
-from ddpdoctor.evidence.training_code import Module, Place, Remark, EnvironmentSetting, TrainingCode
+from ddpdoctor.evidence.remarks import Remark
+from ddpdoctor.evidence.training_code import EnvironmentSetting, Module, Place, TrainingCode
 from ddpdoctor.model import Outcome
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.dataflow.evaluator import Evaluator

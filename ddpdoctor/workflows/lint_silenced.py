@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ddpdoctor.catalogue import nearest_name, rule_called
-from ddpdoctor.evidence.training_code import Remark
+from ddpdoctor.evidence.remarks import Remark
 from ddpdoctor.grouping import grouped
 from ddpdoctor.model import Finding
 
