@@ -10,7 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
-from ddpdoctor.source.launch_scripts.shell import handed_over, read_command
+from ddpdoctor.source.launch_scripts.shell import read_command
+from ddpdoctor.source.launch_scripts.shell_programs import handed_over
 from ddpdoctor.source.launch_scripts.yaml_nodes import below, items_of, line_of, pairs_of, string_of, whole_of
 from ddpdoctor.whole_numbers import whole_number
 

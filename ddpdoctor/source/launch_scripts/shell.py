@@ -72,14 +72,6 @@ def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setti
     return tuple(reader.commands), tuple(reader.settings)
 
 
-def handed_over(words: Sequence[str], line: int) -> tuple[Setting, ...]:
-    """The variables that a command gives to what it starts: `env NAME=...`, `mpirun -x NAME=...`."""
-    given = (each.partition("=") for each in variables_given(words))
-    return tuple(
-        Setting(name=name, value=value, written=value, line=line, only_for_command=True) for name, _, value in given
-    )
-
-
 @dataclass
 class _Reader:
     """Walks one script, and the texts in it that other shells run, in the order in which they run."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.launch.mpi_options import MPI
+from ddpdoctor.evidence.scripts import Setting
 
 _NAMED = re.compile(r"[A-Za-z_]\w{0,200}=")
 PRINTS = frozenset({"echo", "printf", "cat", "tee", "module", "source", ".", "cd", "set", "mkdir", "sleep", "conda"})
@@ -37,6 +38,14 @@ def variables_given(words: Sequence[str]) -> list[str]:
             *itertools.takewhile(lambda word: _NAMED.match(word) is not None, behind),
         ]
     return list(_exported_by_mpi(words)) if program in MPI else []
+
+
+def handed_over(words: Sequence[str], line: int) -> tuple[Setting, ...]:
+    """The variables that a command gives to what it starts: `env NAME=...`, `mpirun -x NAME=...`."""
+    given = (each.partition("=") for each in variables_given(words))
+    return tuple(
+        Setting(name=name, value=value, written=value, line=line, only_for_command=True) for name, _, value in given
+    )
 
 
 def script_among(words: Sequence[str]) -> int | None:
