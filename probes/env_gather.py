@@ -27,7 +27,7 @@ from rendezvous_args import meeting_options
 from ddpdoctor.launch.boot_id import boot_id
 from ddpdoctor.transport.bundle import Bundle, Parts, ProcessIdentity
 from ddpdoctor.transport.facts import GatheredFacts, decoded_parts
-from ddpdoctor.transport.host_relay import RelayMember, Relay, meeting_name, take_part
+from ddpdoctor.transport.host_relay import Relay, RelayMember, meeting_name, take_part
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ from ddpdoctor.launch import attendance
 from ddpdoctor.model import group_ranks
 from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.files import parts_of, write_files
-from ddpdoctor.transport.host_relay import RelayMember, Relay, meeting_name, take_part
+from ddpdoctor.transport.host_relay import Relay, RelayMember, meeting_name, take_part
 
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined] # public all the same

@@ -32,7 +32,7 @@ from ddpdoctor.launch import attendance
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.net_process import JOIN_SHARE
 from ddpdoctor.launch.ranks import our_file
-from ddpdoctor.net.group_answers import GroupAnswers, GroupAnswer, NcclAnswer, groups_of, tries_of
+from ddpdoctor.net.group_answers import GroupAnswer, GroupAnswers, NcclAnswer, groups_of, tries_of
 from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.protocol import follow, introduce, lead

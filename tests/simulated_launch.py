@@ -44,7 +44,7 @@ from ddpdoctor.host import collect_all
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.transport import store as store_module
 from ddpdoctor.transport.facts import encoded_parts, parts_of
-from ddpdoctor.transport.host_relay import RelayMember, Relay
+from ddpdoctor.transport.host_relay import Relay, RelayMember
 
 PROBES = Path(__file__).parents[1] / "probes"
 GPUS_PER_HOST = 8

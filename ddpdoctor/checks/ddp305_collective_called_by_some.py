@@ -8,13 +8,14 @@ from pathlib import PurePath
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
 from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCall, GuardedCalls
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
 from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     ForkedForward,
     Iterations,
     IterationSkew,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
-from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, loops_left, skips
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, loops_left
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
-from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.places.framework_requests import (
     exits_of,
     only_request,
-    rank_requests,
 )
-from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
 from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
@@ -24,12 +21,12 @@ from ddpdoctor.analysis.crashes.failure import unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls, Handled, RankExit, StepCount
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values, ways_out
-from ddpdoctor.messages.collectives import names, unplaced, witnesses
-from ddpdoctor.messages.conditions import condition_text
+from ddpdoctor.messages.collectives import witnesses
+from ddpdoctor.messages.left_ranks import LeftRanks, SeenOfRanks, asked_to_stop, details, left_ranks
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks, measured_by_rank, verb
@@ -106,7 +103,7 @@ def check(
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
-    seen = _Seen(steps=_made(steps), exits=exits, calls=calls, code=code)
+    seen = SeenOfRanks(steps=_made(steps), exits=exits, calls=calls, code=code)
     for together in _by_end(left):
         yield _by_desync(together, last, seen)
     if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
@@ -116,20 +113,6 @@ def check(
         yield from _by_exits(failures, last, seen)
         if desyncs is None and ended_peers is not None:
             yield from _by_stacks(ended_peers, code)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What is known of the ranks beside the calls that differ."""
-
-    steps: Mapping[int, int]
-    """The optimizer steps of each rank, where they are known."""
-    exits: PerRank[RankExit] | None
-    """How ranks ended."""
-    calls: PerRank[CollectiveCalls] | None
-    """What ranks called, by their agents."""
-    code: SourceCode | None
-    """The source of the lines on their stacks."""
 
 
 def _made(steps: PerRank[StepCount] | None) -> dict[int, int]:
@@ -156,12 +139,12 @@ def _by_their_places(found: StackDesync, code: SourceCode | None) -> Finding:
     )
 
 
-def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: _Seen) -> Finding:
+def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: SeenOfRanks) -> Finding:
     """Ranks that left, by the calls in which their peers wait for them, one desync per group."""
     desync, *elsewhere = together
     everyone = (*desync.minority, *desync.majority)
-    left = _left(desync, last, seen)
-    asked = [] if left.errors else [*_asked(seen.code, desync.minority, desync.majority)]
+    left = left_ranks(desync, last, seen)
+    asked = [] if left.errors else [*asked_to_stop(seen.code, desync.minority, desync.majority)]
     if desync.ended and not (asked or left.called or left.out_of_loops or left.jumps or left.errors):
         asked = [*framework_requests.where(only_request(seen.code, "stop"), desync.minority)]
     return RULE.finding(
@@ -179,7 +162,7 @@ def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: _Se
             *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
             *exception_context.where(left.errors),
         ],
-        details=[*_details(desync, left, seen.code)],
+        details=[*details(desync, left, seen.code)],
         remedy=_remedy(desync, left, seen, asked=bool(asked)),
         seq=desync.seq,
         group=desync.group.name or "default",
@@ -188,52 +171,7 @@ def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: _Se
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Left:
-    """What shows how the ranks of a desync left."""
-
-    departure: LoopDeparture | None
-    """Where they left their loop, by the batches that they drew."""
-    called: list[Where]
-    """What they called to end, of ranks that ended."""
-    out_of_loops: list[Where]
-    """The statements by which these may have left the loops around their last forward."""
-    jumps: list[Where]
-    """The statements by which the ranks may have left the loops that the others are in."""
-    continues: list[Where]
-    """The only statement that cuts a turn of these loops short, where none leads out of them."""
-    lengths: list[Where]
-    """The values that depend on the rank and say how long a loop is."""
-    errors: list[tuple[int, Handled]]
-    """The errors that they handled then."""
-    longer: tuple[int, ...]
-    """The few ranks that make more turns than all others; empty where it was the few that left."""
-
-
-def _left(desync: Desync, last: LoopDeparture | None, seen: _Seen) -> _Left:
-    departure = last if last is not None and _is_departure_of(last, desync) else None
-    called = early_ends.left_by(seen.exits, desync.ended)
-    bounded = rank_values.end_a_loop(desync.issued, desync.majority, seen.code)
-    jumps: list[Where] = []
-    if departure is not None:
-        jumps = [*loop_departures.where(departure)]
-    elif not bounded:
-        jumps = [*ways_out.of_desync(desync, seen.code)]
-    alone = departure is None and not (called or bounded or jumps)
-    hidden = departure is not None or called or bounded
-    return _Left(
-        departure=departure,
-        called=called,
-        out_of_loops=[] if hidden else [*ways_out.of_ended(desync, seen.calls, seen.code)],
-        jumps=jumps,
-        continues=[*ways_out.only_continue(desync, seen.code)] if alone else [],
-        lengths=[*rank_values.where(desync.issued, desync.majority, desync.minority[0], seen.code)],
-        errors=exception_context.errors_of(seen.calls, desync),
-        longer=_longer(desync, departure),
-    )
-
-
-def _remedy(desync: Desync, left: _Left, seen: _Seen, *, asked: bool) -> str | None:
+def _remedy(desync: Desync, left: LeftRanks, seen: SeenOfRanks, *, asked: bool) -> str | None:
     """What to change, by how the ranks left; None where the rule's own remedy says it."""
     if left.errors:
         return exception_context.REMEDY
@@ -246,38 +184,6 @@ def _remedy(desync: Desync, left: _Left, seen: _Seen, *, asked: bool) -> str | N
     if _as_many(desync, seen.steps) and not left.longer and not left.lengths:
         return ALL_COME
     return OF_A_DECISION if left.departure is None and _by_a_decision(desync, seen.steps, seen.code) else None
-
-
-def _details(desync: Desync, left: _Left, code: SourceCode | None) -> Iterator[str]:
-    if left.departure is not None:
-        yield loop_departures.sentence(left.departure)
-    yield from exception_context.sentences(left.errors)
-    yield from unplaced(desync.issued, (*desync.minority, *desync.majority))
-    if not left.errors:
-        yield from _or_skipped_of(desync, left.departure, left.longer, code)
-    if left.departure is None or left.departure.how is not DepartureKind.SHORT:
-        yield from _or_called_alone(desync, code)
-
-
-def _is_departure_of(last: LoopDeparture, desync: Desync) -> bool:
-    """Whether the ranks of this desync left their loop for good as `last` has it."""
-    for_good = not last.went_on or (last.how is DepartureKind.SHORT and bool(desync.ended))
-    return last.ranks == desync.minority and for_good
-
-
-def _or_skipped_of(
-    desync: Desync, departure: LoopDeparture | None, longer: Sequence[int], code: SourceCode | None
-) -> Iterator[str]:
-    """That the ranks may have skipped a batch, where nothing shows that they had fewer."""
-    if departure is None or departure.how is DepartureKind.ENDED:
-        yield from early_ends.or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
-
-
-def _longer(desync: Desync, gone: LoopDeparture | None) -> tuple[int, ...]:
-    """The few ranks that make more turns than their peers; nobody where these left the loop before its end."""
-    if gone is not None and gone.how is DepartureKind.LEFT:
-        return ()
-    return (gone.longer if gone is not None else ()) or desync.more_turns
 
 
 def _by_end(desyncs: Sequence[Desync]) -> Iterator[list[Desync]]:
@@ -306,7 +212,7 @@ def _by_departure(
         f"{loop_departures.sentence(departure)}{mixed}{ended}{tie_note(tied=departure.tied)}",
         ranks=departure.culprits,
         where=[
-            *(_asked(code, departure.ranks, departure.others) if departure.how is DepartureKind.LEFT else ()),
+            *(asked_to_stop(code, departure.ranks, departure.others) if departure.how is DepartureKind.LEFT else ()),
             *loop_departures.where(departure),
             *lost,
         ],
@@ -331,14 +237,7 @@ def _by_a_decision(desync: Desync, steps: Mapping[int, int], code: SourceCode | 
     return not desync.ended and len(made) == 1 and None not in made and any(leads_out) and not leads_out[-1]
 
 
-def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:
-    """The statements under a test of the rank by which these `ranks`, and not the `others`, asked for an end of the loop."""
-    for asked in rank_requests(code, "stop"):
-        made = asked.made_by(sorted({*ranks, *others}))
-        yield from framework_requests.where(asked, [rank for rank in ranks if not made or rank in made])
-
-
-def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: _Seen) -> Iterator[Finding]:
+def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: SeenOfRanks) -> Iterator[Finding]:
     """Ranks that ended with 0 where all that failed says only that a peer was gone.
 
     Where they had fewer batches in a pass, or left one early, that is the cause, however many passes later the job failed.
@@ -357,7 +256,7 @@ def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: _Seen) 
     called = early_ends.left_by(seen.exits, finished)
     left_by = [
         *(called or ways_out.of_training(seen.calls, finished, seen.code)),
-        *_asked(seen.code, finished, unique_ranks(lost)),
+        *asked_to_stop(seen.code, finished, unique_ranks(lost)),
     ]
     lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
     if departure is not None and _explains(departure, finished) and not left_by:
@@ -416,22 +315,3 @@ def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:
     """Whether the ranks that ended had made as many steps as those that wait for them."""
     ended, others = ({steps.get(rank) for rank in side} for side in (desync.minority, desync.majority))
     return bool(desync.ended) and ended == others and len(ended) == 1 and None not in ended
-
-
-def _or_called_alone(desync: Desync, code: SourceCode | None) -> Iterator[str]:
-    """Where an outer loop leads back into that one, ranks behind it may be on time, in a call that the others passed over."""
-    if not desync.comparison.again or desync.ended or not all(side[0] in desync.issued for side in _both(desync)):
-        return
-    ours, theirs = (desync.issued[side[0]].program for side in _both(desync))
-    found = condition_over(tuple(frame for frame in ours if frame not in theirs), code)
-    if found is not None and not tells_ranks_apart(found[0]):
-        condition, frame = found
-        yield (
-            f"or {group_ranks(desync.minority)} did not leave it early, and alone made {names(desync.issued, desync.minority)}, "
-            f"{condition_text(condition, frame.file)} (DDP305); "
-            "the numbers of turns decide: print them before this call on every rank"
-        )
-
-
-def _both(desync: Desync) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return desync.minority, desync.majority

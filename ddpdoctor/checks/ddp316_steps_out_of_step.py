@@ -8,13 +8,14 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs, continues, loops_left, skips, turns_cut_short
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
 from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     Iterations,
     IterationSkew,
     OtherForward,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
 from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.collectives.places.callsites import compare

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Module, Place, EnvironmentSetting
+from ddpdoctor.evidence.training_code import EnvironmentSetting, Module, Place
 from ddpdoctor.messages.code_findings import code_finding, in_tests
 from ddpdoctor.model import Finding, Rule, Severity
 

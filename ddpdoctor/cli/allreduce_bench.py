@@ -71,7 +71,8 @@ def register(app: typer.App) -> None:
 def allreduce_bench(
     nproc: NprocOption = None,
     collective: Annotated[
-        TimedCollective, typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {TimedCollective.listed()}.")
+        TimedCollective,
+        typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {TimedCollective.listed()}."),
     ] = TimedCollective.ALL_REDUCE,
     sizes: Annotated[
         Optional[str],  # noqa: UP045

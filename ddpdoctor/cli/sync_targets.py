@@ -26,6 +26,7 @@ def refuse_options_of_scripts(given: Mapping[str, object]) -> None:
 
 
 def refuse_other_launchers(nproc: int | None) -> None:
+    """With `--own-ranks` nobody else may start the ranks."""
     from ddpdoctor.launch.ranks import current_launch
 
     launch = current_launch()

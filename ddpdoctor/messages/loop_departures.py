@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of, past_a_turn

@@ -15,7 +15,7 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, ProcessIdentity
-from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, RelayMember, Relay
+from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Relay, RelayMember
 from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
 
 PINGS = 5

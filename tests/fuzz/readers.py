@@ -50,7 +50,7 @@ def judged(evidence: Evidence) -> None:
 
 def node() -> None:
     """A node that reads the store: introductions, and answers of every type."""
-    from ddpdoctor.net.group_answers import GroupAnswers, GroupAnswer, NcclAnswer, groups_of, tries_of
+    from ddpdoctor.net.group_answers import GroupAnswer, GroupAnswers, NcclAnswer, groups_of, tries_of
     from ddpdoctor.net.introductions import Introductions
     from ddpdoctor.net.store_mailbox import Messages
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ddpdoctor.evidence.links import Link
 from ddpdoctor.net import protocol
-from ddpdoctor.net.group_answers import GroupAnswers, GroupAnswer, NcclAnswer, groups_of, tries_of
+from ddpdoctor.net.group_answers import GroupAnswer, GroupAnswers, NcclAnswer, groups_of, tries_of
 from ddpdoctor.net.introductions import PROTOCOL, Introductions
 from ddpdoctor.net.protocol import RoundAnswers, introduce
 from ddpdoctor.net.store_mailbox import Messages

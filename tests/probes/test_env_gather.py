@@ -15,7 +15,7 @@ from torch.distributed import HashStore, TCPStore
 from ddpdoctor.transport import rank_0
 from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.facts import GatheredFacts, encoded_parts, parts_of
-from ddpdoctor.transport.host_relay import RelayMember, Relay
+from ddpdoctor.transport.host_relay import Relay, RelayMember
 from ddpdoctor.transport.rank_0 import Gathered, _answer, collect, compare_clocks, lead, let_go
 from ddpdoctor.transport.store import own_part, put
 from tests.free_port import free_port

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
 from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     ForkedForward,
     Iterations,
@@ -13,7 +14,7 @@ from ddpdoctor.analysis.collectives.loops.iteration_skew import (
     OtherForward,
     UnevenAccumulation,
 )
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loops.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps, ended_without_it
 from ddpdoctor.analysis.collectives.mispaired_objects import met_behind_its_loop

@@ -80,7 +80,11 @@ def unfolded(graph: CallGraph, function: Function) -> tuple[InlinedStep, ...]:
 
 
 def _unfold(
-    graph: CallGraph, function: Function, call_path: tuple[Call, ...], through: tuple[Function, ...], found: list[InlinedStep]
+    graph: CallGraph,
+    function: Function,
+    call_path: tuple[Call, ...],
+    through: tuple[Function, ...],
+    found: list[InlinedStep],
 ) -> None:
     items: list[Call | Change] = [*function.calls, *function.changes]
     for item in sorted(items, key=_ORDER):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ddpdoctor.model import Edit, Fix
-from ddpdoctor.source.fixes.program_changes import ProgramChange, ChangedProgram
+from ddpdoctor.source.fixes.program_changes import ChangedProgram, ProgramChange
 from ddpdoctor.source.fixes.torchrun_fix import with_torchrun
 
 

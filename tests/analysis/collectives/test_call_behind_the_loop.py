@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDepartures
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls

@@ -8,8 +8,9 @@ from dataclasses import replace
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, is_in, loops_left
 from ddpdoctor.analysis.collectives.groups.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.groups.group_desync import desyncs_of, of_other_shapes
+from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
 from ddpdoctor.analysis.collectives.loops.calls_by_pass import left_as_always, made_by_all_before
-from ddpdoctor.analysis.collectives.loops.loop_departures import DepartureKind, LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loops.loop_passes import runs_to_its_end, started_next_epoch
 from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
 from ddpdoctor.analysis.collectives.places.rank_tests import Sides, is_rank_test, lets_pass_only, parts
