@@ -179,7 +179,9 @@ def formatted(
         case Format.HTML:
             from ddpdoctor.render import html
 
-            origin = html.Origin(command=redact_text(options.invocation.command), version=__version__, at=time.time())
+            origin = html.RunOrigin(
+                command=redact_text(options.invocation.command), version=__version__, at=time.time()
+            )
             return html.render(report, case.redact(evidence), title=options.title, facts=facts, origin=origin)
         case Format.SARIF:
             from ddpdoctor.render import sarif

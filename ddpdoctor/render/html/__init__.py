@@ -26,7 +26,7 @@ from ddpdoctor.render.html.training_curves import training_section
 from ddpdoctor.render.html.verdict import shown_findings, verdict_of
 from ddpdoctor.render.html.what_ran import RunOrigin, run_rows
 
-__all__ = ["Origin", "render"]
+__all__ = ["RunOrigin", "render"]
 
 
 def render(
