@@ -29,7 +29,7 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Averaged:
-    """The averagings of the weights over all ranks that the job has made itself."""
+    """The averagings of the weights that the job has made itself, over all ranks or in process groups."""
 
     made: int
     """How many averagings the job has made so far."""
@@ -37,6 +37,8 @@ class Averaged:
     """How many steps since the last one."""
     line: Frame | None = None
     """The user's line that made the last one."""
+    members: frozenset[int] | None = None
+    """The ranks that made the last one; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

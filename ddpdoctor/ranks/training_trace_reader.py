@@ -186,12 +186,19 @@ def _start(records: Sequence[TraceRecord]) -> str | None:
 
 
 def _replicas(records: Sequence[TraceRecord]) -> frozenset[int] | None:
-    """The members of the groups of all wrappers; without one, of the group in which every step reduced its gradients."""
+    """The members of the groups of all wrappers; without one, of the group in which every step reduced its gradients.
+
+    Or of the one in which the rank averages its weights, where it averages them in no other.
+    """
     wraps = of_kind(model_records.Wrapped, records)
     if wraps:
         groups = {frozenset(wrapped.ranks) for wrapped in wraps if wrapped.ranks is not None}
         return frozenset.intersection(*groups) if groups else None
-    reduced = {frozenset(step.reduced_among or ()) for step in of_kind(step_records.Step, records)}
+    steps = [*of_kind(step_records.Step, records)]
+    averaged = {frozenset(step.averaging.members or ()) for step in steps if step.averaging is not None}
+    if averaged:
+        return (next(iter(averaged)) or None) if len(averaged) == 1 else None
+    reduced = {frozenset(step.reduced_among or ()) for step in steps}
     return (next(iter(reduced)) or None) if len(reduced) == 1 else None
 
 

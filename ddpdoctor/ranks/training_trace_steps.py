@@ -141,7 +141,8 @@ def _by_name(names: Sequence[str], written: str) -> dict[str, str]:
 
 
 def _averaged(averaging: step_records.Averaging) -> Averaged:
-    return Averaged(made=averaging.made, local=averaging.local, line=optional_frame(averaging.line))
+    members = None if averaging.members is None else frozenset(averaging.members)
+    return Averaged(made=averaging.made, local=averaging.local, line=optional_frame(averaging.line), members=members)
 
 
 def _gradients(written: step_records.Gradients) -> dict[str, Gradient]:

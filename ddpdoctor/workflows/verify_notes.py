@@ -6,8 +6,8 @@ import os
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from ddpdoctor.analysis.replicas.aligned_steps import aligned
-from ddpdoctor.analysis.replicas.local_steps import averages_weights, is_just_averaged
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, is_just_averaged
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
@@ -38,17 +38,24 @@ def without_a_final_record(ranks: Sequence[RankFacts], gave_up: Container[str]) 
 
 def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note where the ranks make steps of their own and average the weights: which steps were compared."""
-    found = [steps for group in _groups(tracks) if averages_weights(group, steps := aligned(group))]
+    found = [(group, steps) for group in _groups(tracks) if averages_weights(group, steps := aligned(group))]
     if not found:
         return ()
-    if not any(is_just_averaged(seen) for steps in found for seen in steps):
+    if not any(is_just_averaged(seen) for group, steps in found for seen in comparable(group, steps)):
         return ("the job averages its weights itself, some ranks at a time: replicas were not compared",)
+    among = " among the ranks that make it" if all(_in_groups(steps) for _, steps in found) else ""
     compared = (
         "the job averages its weights itself and not its gradients: replicas were compared right after each averaging"
+        f"{among}"
     )
     return (
         f"{compared}; in between weights, gradients and optimizer state are each rank's own by design and were not compared",
     )
+
+
+def _in_groups(steps: Sequence[ByRank]) -> bool:
+    averagings = [one.averaging for seen in steps for one in seen.values() if one.averaging is not None]
+    return all(averaging.members is not None for averaging in averagings)
 
 
 def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:

@@ -9,34 +9,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
+from ddpdoctor.evidence.audited_steps import Averaged, StepSeen
 from ddpdoctor.evidence.training_trace import Track
 
 LEAST_EQUAL = 0.5  # of the tensors, at one averaging: an averager may leave some out, by mistake too
 
 
 def is_just_averaged(seen: ByRank) -> bool:
-    """Whether all ranks have made no step since the weights were averaged."""
-    return all(one.averaging is not None and one.averaging.local == 0 for one in seen.values())
+    """Whether all ranks have made no step since the weights were averaged, over all of them."""
+    return all(_averaged_over(one.averaging, seen) for one in seen.values())
+
+
+def _averaged_over(averaging: Averaged | None, seen: ByRank) -> bool:
+    if averaging is None or averaging.local:
+        return False
+    return averaging.members is None or seen.keys() <= averaging.members
 
 
 def averages_weights(tracks: Mapping[int, Track], steps: Iterable[ByRank]) -> bool:
     """Whether the ranks make steps of their own between averagings that make most of their weights equal.
 
-    Where they average among some ranks at a time alone, they are not known to be equal anywhere.
+    Where they average among some ranks at a time alone, that need not make them equal anywhere.
     """
-    alone = averaged = everywhere = in_groups = False
+    alone = averaged = in_groups = False
     for seen in steps:
-        if is_just_averaged(seen):
-            everywhere = True
-            averaged = averaged or _equal_share(tracks, seen) >= LEAST_EQUAL
-        in_groups = in_groups or all(one.averaging is not None for one in seen.values())
+        averaged = averaged or _made_equal(tracks, seen)
+        in_groups = in_groups or all(map(_in_group, seen.values()))
         alone = alone or len({one.after for one in seen.values()}) > 1
-    return alone and (averaged or (in_groups and not everywhere))
+    return alone and (averaged or in_groups)
 
 
 def comparable(tracks: Mapping[int, Track], steps: Sequence[ByRank]) -> list[ByRank]:
-    """Of the audited steps those before whose forward the replicas must be equal: all, where weights are not averaged."""
-    return [*filter(is_just_averaged, steps)] if averages_weights(tracks, steps) else [*steps]
+    """Of the audited steps those before whose forward the replicas must be equal: all, where weights are not averaged.
+
+    None where averagings in groups made them equal nowhere: they may be part of something else.
+    """
+    if not averages_weights(tracks, steps):
+        return [*steps]
+    return [*filter(is_just_averaged, steps)] if any(_made_equal(tracks, seen) for seen in steps) else []
+
+
+def _made_equal(tracks: Mapping[int, Track], seen: ByRank) -> bool:
+    return is_just_averaged(seen) and _equal_share(tracks, seen) >= LEAST_EQUAL
+
+
+def _in_group(one: StepSeen) -> bool:
+    return one.averaging is not None and one.averaging.members is not None
 
 
 def _equal_share(tracks: Mapping[int, Track], seen: ByRank) -> float:

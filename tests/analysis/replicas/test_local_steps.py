@@ -29,13 +29,30 @@ def test_steps_between_averagings_are_the_ranks_own() -> None:
     assert diagnose(local()).findings == ()
 
 
-def test_ranks_that_average_in_groups_alone_are_nowhere_known_to_be_equal() -> None:
-    """Inside a node, and then between the nodes' leaders."""
-    evidence = local(equal=False)
-    in_groups = Averaged(made=1, local=1)
-    ranks = tuple(replace(one, facts=tuple(_with(fact, in_groups) for fact in one.facts)) for one in evidence.ranks)
+def test_ranks_that_average_in_changing_groups_are_nowhere_known_to_be_equal() -> None:
+    """Inside a node, and then between the nodes' leaders; or with another partner each time."""
+    in_groups = Averaged(made=1, local=0, members=frozenset({0, 1}))
+    assert diagnose(each_with(local(equal=False), in_groups)).findings == ()
 
-    assert diagnose(replace(evidence, ranks=ranks)).findings == ()
+
+def test_members_of_the_group_that_averages_are_compared_with_each_other_alone() -> None:
+    """Here ranks 0 and 1 are one group, and rank 2 and the others another."""
+    in_group = Averaged(made=1, local=0, members=frozenset({0, 1}))
+    for equal in (True, False):
+        evidence = each_with(local(equal=equal), in_group)
+        ranks = (replace(one, facts=tuple(_of_group(fact, one.rank) for fact in one.facts)) for one in evidence.ranks)
+        found = diagnose(replace(evidence, ranks=tuple(ranks))).findings
+        assert [(one.code, one.measured["step"]) for one in found[:1]] == ([] if equal else [("DDP503", 2)])
+
+
+def _of_group(fact: object, rank: int) -> object:
+    return replace(fact, replicas=frozenset({0, 1} if rank < 2 else {rank})) if isinstance(fact, Track) else fact
+
+
+def each_with(evidence: Evidence, averaging: Averaged) -> Evidence:
+    """The same job with averagings like this one."""
+    ranks = tuple(replace(one, facts=tuple(_with(fact, averaging) for fact in one.facts)) for one in evidence.ranks)
+    return replace(evidence, ranks=ranks)
 
 
 def _with(fact: object, averaging: Averaged) -> object:

@@ -113,7 +113,7 @@ class Stepping(NamedTuple):
 
 
 class Averaging(NamedTuple):
-    """The averagings of the weights over all ranks that the job has made itself."""
+    """The averagings of the weights that the job has made itself, over all ranks or in process groups."""
 
     made: int
     """The number of averagings so far."""
@@ -121,6 +121,8 @@ class Averaging(NamedTuple):
     """The number of steps since the last one."""
     line: SourceLine | None
     """Where the last one was made."""
+    members: list[int] | None = None
+    """The ranks that made the last one; None for all."""
 
 
 class Step(NamedTuple):

@@ -18,7 +18,7 @@ from .model_records import BufferBroadcasts, ModelListing, Table, Wrapped, Wrapp
 from .step_records import Overflow, Step, UnwaitedWork
 from .unwrapped_records import UnwrappedModels, UnwrappedUse, UnwrappedWrite
 
-VERSION = 3
+VERSION = 4
 SAMPLED = 8  # elements a tensor whose values are written down
 SUFFIX = "sync.jsonl"
 

@@ -56,7 +56,7 @@ class BackwardObserver:
     def reduced(self, name: str, sent: Any, members: tuple[int, ...] | None) -> None:  # noqa: ANN401
         """The user's code or a library's has called the collective `name` with `sent`, on these ranks or on all (None)."""
         observers = self._observers
-        if observers.averaging.reduced(name, sent, everywhere=members is None):
+        if observers.averaging.reduced(name, sent, members):
             observers.end.forget()
         if self._window.is_audited:
             observers.gradient_groups.reduced(name, sent, members or ())

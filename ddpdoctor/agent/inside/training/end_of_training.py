@@ -59,7 +59,7 @@ class EndOfTraining:
 
     def of_models(self) -> None:
         """The models in training make way for others: write down the weights with which they end."""
-        self._weights.write(self._averaging.local)
+        self._weights.write(self._averaging.since_all)
 
     def of_process(self) -> None:
         """The process ends: write down weights and state."""

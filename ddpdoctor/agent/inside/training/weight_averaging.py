@@ -21,11 +21,16 @@ LEAST_SHARE = 0.5  # of all elements of the weights: a metric has fewer, and an 
 
 
 class WeightAveraging:
-    """Counts averagings over all ranks, and the steps since the last one. `weights` returns the weights in training."""
+    """Counts averagings over all ranks or in process groups, and the steps since the last one.
+
+    `weights` returns the weights in training.
+    """
 
     def __init__(self, weights: Callable[[], Iterable[Tensor]]) -> None:
         self._weights = weights
         self._sent = 0
+        self._sent_in_group: dict[tuple[int, ...], int] = {}
+        self._members: tuple[int, ...] | None = None
         self._gradients_are_due = False
         self.count = 0
         """Averagings so far."""
@@ -36,29 +41,39 @@ class WeightAveraging:
     @property
     def state(self) -> Averaging | None:
         """What the trace says of it; None before the first averaging."""
-        return Averaging(self.count, self.local, self._line) if self.count else None
+        if not self.count:
+            return None
+        return Averaging(self.count, self.local, self._line, None if self._members is None else [*self._members])
 
     @property
     def just_now(self) -> bool:
         """Whether no optimizer has stepped since the last averaging."""
         return self.count > 0 and not self.local
 
+    @property
+    def since_all(self) -> int:
+        """Steps since the weights were averaged over all ranks; 1 at least where the last averaging was among some."""
+        return self.local if self._members is None else max(self.local, 1)
+
     def backward(self) -> None:
         """Gradients are there: what is sent from here on until the step may be them."""
         self._gradients_are_due = True
-        self._sent = 0
+        self._forget()
 
     def stepped(self, *, counted: bool) -> None:
         """An optimizer has stepped (`counted`: weights in training), or a GradScaler has left the step out."""
         self._gradients_are_due = False
-        self._sent = 0
+        self._forget()
         self.local += counted and self.count > 0
 
-    def reduced(self, name: str, sent: Any, *, everywhere: bool) -> bool:  # noqa: ANN401 - the first argument of a collective
-        """A collective was called on all ranks (`everywhere`) or some; returns whether the weights are averaged with it.
+    def _forget(self) -> None:
+        self._sent = 0
+        self._sent_in_group.clear()
 
-        Among some ranks it is one where it sends as many elements as all weights have: then the weights of all ranks are not
-        known to be equal.
+    def reduced(self, name: str, sent: Any, members: tuple[int, ...] | None) -> bool:  # noqa: ANN401 - of a collective
+        """A collective was called on all ranks (None) or on these; returns whether the weights are averaged with it.
+
+        Among some ranks they are where it sends, with those before it in the group, as many elements as all weights have.
         """
         if self._gradients_are_due or name not in REDUCTIONS:
             return False
@@ -66,17 +81,17 @@ class WeightAveraging:
         if not sizes:
             return False
         weights = [weight.numel() for weight in self._weights()]
-        if not everywhere:
-            if sum(sizes) == sum(weights):
-                self.count += 1
-                self.local = max(self.local, 1)
-                self._line = user_line()
-            return False
+        if members is not None:
+            in_group = self._sent_in_group[members] = self._sent_in_group.get(members, 0) + sum(sizes)
+            return in_group == sum(weights) and self._averaged(members)
         before, self._sent = self._sent, self._sent + sum(sizes)
         least = LEAST_SHARE * sum(weights)
         if not weights or before >= least or self._sent < least:
             return False
+        return self._averaged(None)
+
+    def _averaged(self, members: tuple[int, ...] | None) -> bool:
         self.count += 1
         self.local = 0
-        self._line = user_line()
+        self._line, self._members = user_line(), members
         return True
