@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ddpdoctor.analysis.collectives.places.same_iteration import in_one_turn
 from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.users_line import UNKNOWN_CALL
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
@@ -20,6 +21,7 @@ from ddpdoctor.ranks.stacks import Counters, numbers_of
 from ddpdoctor.source.stack_lines.call_expressions import call_of_torch
 from ddpdoctor.source.stack_lines.call_roots import ROOT_ARGUMENTS, RootArgument, root_argument
 from ddpdoctor.source.stack_lines.call_sizes import SizeArgument, size_argument
+from ddpdoctor.source.stack_lines.waited_transfers import waited_transfer
 
 C10D = "/torch/distributed/distributed_c10d.py"
 Given: TypeAlias = GivenRoot | GivenSize | GivenPeer
@@ -62,7 +64,7 @@ def with_given_arguments(
         or not all(one.waits_for_peers and one.stands_still for one in known.each)
     ):
         return evidence
-    evidence = evidence.with_facts(_peers(known, job, owner))
+    evidence = evidence.with_facts({**_peers(known, job, owner), **_waited_peers(known, job, counted, owner)})
     site = _site(known, evidence, job, counted)
     if site is None:
         return evidence
@@ -108,6 +110,24 @@ def _peers(known: Activities, job: RunningJob, owner: int | None) -> dict[int, G
             peer = given.get(names[0])
             if peer is not None and call_of_torch(place.file, place.line, op, owner) is not None:
                 found[rank] = GivenPeer(op=op, peer=peer, place=place)
+    return found
+
+
+def _waited_peers(
+    known: Activities, job: RunningJob, counted: Mapping[int, Counters], owner: int | None
+) -> dict[int, GivenPeer]:
+    """By rank that waits for a send or receive that it has issued, its partner, by the source and the rank's variables."""
+    pids = {target.rank: target.pid for target in job.targets}
+    found = {}
+    for one in known.each:
+        place = one.place
+        if place is None or one.operation != UNKNOWN_CALL:
+            continue
+        waited = waited_transfer(place.file, place.line, owner)
+        numbers = _variables(counted.get(pids.get(one.rank, 0), {}), place.file, place.function)
+        peer = waited.partner.value(numbers, one.rank) if waited is not None else None
+        if waited is not None and peer is not None:
+            found[one.rank] = GivenPeer(op=waited.op, peer=peer, place=place)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import CountedLoop, GivenPeer, GivenRoot, GivenSize
@@ -181,3 +182,59 @@ def test_the_partner_of_a_receive_comes_from_torchs_arguments(
     frames.update({100: {"src": 1}, 101: {"src": 0}})
     assert peers(2) == [1, 0]
     assert peers(3) == []
+
+
+WAITS_FOR_A_TRANSFER = """\
+def work(x, rank, world):
+    left = (rank - 1) % world
+    job = dist.irecv(x, {partner})
+    {between}
+    job.wait()
+"""
+
+
+def awaited(folder: Path, partner: str, between: str = "pass", **text: str) -> list[tuple[str, int]]:
+    """What rank 0 in a barrier and rank 1 in the wait for a receive tell of their partners."""
+    script = folder / "train.py"
+    script.write_text(text.get("text", WAITS_FOR_A_TRANSFER.format(partner=partner, between=between)))
+    here = Frame(file=str(script), line=5, function="work")
+    barrier = Frame(file=IN_BROADCAST.file, line=4000, function="barrier")
+    each = [rank((barrier, here)), rank((here,), system_call="futex")]
+    targets = tuple(Target(rank=number, pid=100 + number) for number in range(2))
+    job = RunningJob(name="job", targets=targets, world_size=2, environ={}, command="")
+    counted = {101: {(1, str(script), "work", name): value for name, value in (("rank", 1), ("left", 0))}}
+    code = source_of([here])
+    evidence = hang(*each, seconds=None, facts=() if code is None else (code,))
+    found = call_arguments.with_given_arguments(evidence, job, counted, None)
+    return [(entry.value.op, entry.value.peer) for entry in found.per_rank(GivenPeer) or ()]
+
+
+def test_the_partner_of_a_receive_that_a_rank_waits_for_comes_from_the_call_that_made_it(tmp_path: Path) -> None:
+    for partner in ("src=0", "left", "rank - 1", "src=dist.get_rank() - 1"):
+        assert awaited(tmp_path, partner) == [("recv", 0)]
+
+
+def test_a_handle_or_a_partner_that_may_be_another_one_tells_nothing(tmp_path: Path) -> None:
+    assert awaited(tmp_path, "src=0", between="job = x.send()") == []
+    assert awaited(tmp_path, "left", between="left = 5") == []
+    assert awaited(tmp_path, "pick()") == []
+    assert awaited(tmp_path, "src=0, group=pair") == []
+    handed = "def work(x, rank, world, job):\n    pass\n    pass\n    pass\n    job.wait()\n"
+    assert awaited(tmp_path, "", text=handed) == []
+
+
+def test_ranks_that_wait_for_what_a_rank_in_a_barrier_never_sent_are_told_with_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(WAITS_FOR_A_TRANSFER.format(partner="src=0", between="pass"))
+    here = Frame(file=str(script), line=5, function="work")
+    barrier = (Frame(file=IN_BROADCAST.file, line=4000, function="barrier"), replace(here, line=12, function="serve"))
+    each = [rank(barrier), *[rank((here,), system_call="futex")] * 2]
+    targets = tuple(Target(rank=number, pid=100 + number) for number in range(3))
+    job = RunningJob(name="job", targets=targets, world_size=3, environ={}, command="")
+    code = source_of([here])
+    assert code is not None
+    evidence = call_arguments.with_given_arguments(hang(*each, seconds=None, facts=(code,)), job, {}, None)
+    (found,) = diagnose(evidence).findings
+    assert found.code == "DDP313"
+    assert found.ranks == (0,)
+    assert "rank 0 waits in barrier" in found.message
