@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ddpdoctor.analysis.hangs.training_threads import training_threads
 from ddpdoctor.evidence import Missing, RankFacts
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.recorder import FlightRecord
@@ -75,6 +76,8 @@ class _Series:
     """What the threads of each rank had used at the first snapshot and at the last one."""
     seconds: float
     """How long that was apart."""
+    training: dict[Target, int] = field(default_factory=dict)
+    """The threads that train, of ranks whose agent does not tell and whose main thread does not."""
     wakes: dict[int, int] = field(default_factory=dict)
     """By thread that trains, how often it woke between snapshots."""
 
@@ -85,7 +88,8 @@ class _Series:
             return seen[0]
         dump = self.dumps[target]
         answered = isinstance(dump, LiveDump) and dump.interpreter_answered
-        each = [Stacks(source=one[0], threads=one[1]) for one in seen if not isinstance(one, str)]
+        told = self.training.get(target, 0)
+        each = [Stacks(source=one[0], threads=with_training(one[1], told)) for one in seen if not isinstance(one, str)]
         stacks = combined(each, has_agent=target.agent is not None, answered=answered)
         if target in self.used and at_work([one.threads for one in each], *self.used[target], self.seconds):
             return replace(stacks, others_work=True)
@@ -106,12 +110,14 @@ def _examined(targets: Sequence[Target], seconds: float) -> list[_Shown]:
     states = {}
     for target in alive:
         earlier, later = before[target.pid], after[target.pid]
+        if target in series.training and earlier is not None:
+            earlier = _waiting_in(earlier, processes.sample(target.pid, series.training[target]))
         if earlier is not None and later is not None and later.state not in ENDED:
             states[target] = processes.state_between(
                 target.pid,
                 earlier,
                 later,
-                wakes=series.wakes.get(target.thread),
+                wakes=None if target in series.training else series.wakes.get(target.thread),
                 sockets=waited_for.get(target.pid, ()),
                 connection_bytes=moved.get(target.pid),
             )
@@ -144,9 +150,18 @@ def _series(alive: Sequence[Target], stopped: Collection[int], seconds: float) -
             for thread, since in wakes_since(asleep).items():
                 wakes[thread] = wakes.get(thread, 0) + since
             threads.append(_threads(again, stopped, pool))
+    shown = {target: found[1] for target, found in threads[0].items() if not isinstance(found, str)}
+    agents_tell = any(target.agent is not None and target.agent.header.thread for target in alive)
     used_after = _uses(threads[0])
     used = {target: (before, used_after[target]) for target, before in used_before.items()}
-    return _Series(threads=threads, dumps=dumps, used=used, seconds=time.monotonic() - used_at, wakes=wakes)
+    return _Series(
+        threads=threads,
+        dumps=dumps,
+        used=used,
+        seconds=time.monotonic() - used_at,
+        training={} if agents_tell else training_threads(shown),
+        wakes=wakes,
+    )
 
 
 def _threads(
@@ -158,7 +173,7 @@ def _threads(
     def of(target: Target) -> _Threads | str:
         threads = found[target.pid]
         if not isinstance(threads, NoStacks):
-            return "py-spy", with_training(threads, target)
+            return "py-spy", with_training(threads, target.agent.header.thread if target.agent is not None else 0)
         if target.agent is None or target.pid in stopped:
             return str(threads)
         return _from_worker_server(target.agent, str(threads))
@@ -166,12 +181,23 @@ def _threads(
     return dict(zip(targets, pool.map(of, targets), strict=True))
 
 
-def with_training(threads: tuple[Thread, ...], target: Target) -> tuple[Thread, ...]:
-    """The threads, of which the one that trains is the main one, where the rank's agent tells which one that is."""
-    told = target.agent.header.thread if target.agent is not None else 0
-    if not any(thread.os_id == told for thread in threads):
+def with_training(threads: tuple[Thread, ...], number: int) -> tuple[Thread, ...]:
+    """The threads, of which the one that trains is the main one, where the kernel's number of it is known."""
+    if not any(thread.os_id == number for thread in threads):
         return threads
-    return tuple(replace(thread, main=thread.os_id == told) for thread in threads)
+    return tuple(replace(thread, main=thread.os_id == number) for thread in threads)
+
+
+def _waiting_in(process: processes.Sample, thread: processes.Sample | None) -> processes.Sample:
+    """The sample of a process with what another thread of it waits in."""
+    if thread is None:
+        return process
+    return replace(
+        process,
+        system_call=thread.system_call,
+        waits_on=thread.waits_on,
+        kernel_function=thread.kernel_function,
+    )
 
 
 def _from_worker_server(agent: RankProcess, reason: str) -> _Threads | str:

@@ -49,6 +49,6 @@ def test_what_a_rank_waits_in_is_read_of_the_thread_that_trains() -> None:
 
 def test_the_stack_that_counts_is_that_of_the_thread_that_trains() -> None:
     threads = (Thread(name="MainThread", frames=(), os_id=7, main=True), Thread(name="trainer", frames=(), os_id=8))
-    assert [one.main for one in with_training(threads, training_in(8))] == [False, True]
+    assert [one.main for one in with_training(threads, 8)] == [False, True]
     for other in (0, 9):
-        assert with_training(threads, training_in(other)) == threads
+        assert with_training(threads, other) == threads
