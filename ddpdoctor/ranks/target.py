@@ -19,11 +19,13 @@ class Target:
     """Its process id on this host."""
     agent: RankProcess | None = None
     """Where its agent answers; None where the job was started without ddpdoctor."""
+    trains: int = 0
+    """The kernel's number of the thread that trains, as its stacks showed it; 0 before anybody looked."""
 
     @property
     def thread(self) -> int:
-        """The kernel's number of the thread that trains, as far as its agent tells, or of the main one."""
-        told = self.agent.header.thread if self.agent is not None else 0
+        """The kernel's number of the thread that trains, as its agent tells or its stacks showed it, or of the main one."""
+        told = self.agent.header.thread if self.agent is not None else self.trains
         return told if told and processes.has_thread(self.pid, told) else self.pid
 
 

@@ -117,7 +117,10 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     awaited = (one for one in known.of(Activity.SOCKET, Activity.UNKNOWN) if not is_at_work(one))
     silent = [one.process for one in awaited if one.process is not None]
     moved = bytes_within({one.pid: one.sockets for one in silent if one.sockets}, LONGER_LOOK_SECONDS)
-    woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
+    main = {entry.rank: entry.value.main for entry in evidence.per_rank(Stacks) or ()}
+    threads = {rank: thread.os_id or 0 for rank, thread in main.items() if thread is not None}
+    asleep = [replace(one, trains=threads.get(one.rank, 0)) for one in job.targets if one.rank in numbers]
+    woken = wakes_within(asleep, LONGER_LOOK_SECONDS)
     return evidence.with_each(ProcessState, lambda _, state: _woken(state, woken, moved))
 
 

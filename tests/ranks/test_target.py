@@ -39,6 +39,7 @@ def test_what_a_rank_waits_in_is_read_of_the_thread_that_trains() -> None:
     thread.start()
     assert begun.wait(60)
     target = training_in(*numbers)
+    assert Target(rank=0, pid=os.getpid(), trains=numbers[0]).thread == numbers[0]
     looked_at, seen = target.thread, sample(target.pid, target.thread)
     end.set()
     thread.join()
