@@ -1,4 +1,4 @@
-"""DDP743: weights are loaded after wrapping, on some ranks only."""
+"""DDP743: weights are loaded, or written, after wrapping, on some ranks only."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
+from ddpdoctor.analysis.training_code.partial_writes import (
+    is_given_back,
+    left_out,
+    reaches_the_others,
+    wrapped_weights,
+)
 from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
-from ddpdoctor.messages.code_findings import code_finding, guarded, short
+from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, out_of, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP743",
     name="weights-loaded-on-one-rank",
-    summary="weights are loaded on one rank after the model was wrapped: the other ranks train on with others",
+    summary="weights are loaded or written on one rank after the model was wrapped: the other ranks train on with others",
     severity=Severity.FAIL,
-    remedy="load on every rank, or load before wrapping: the wrapper's constructor broadcasts rank 0's weights",
+    remedy="load or write on every rank, or before wrapping: the wrapper's constructor broadcasts rank 0's weights",
     leads_to=("DDP509",),
 )
 
@@ -36,7 +42,33 @@ _AFTER_WRAPPING = ("on_train_", "on_validation_", "on_sanity_check_", "training_
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such load that nothing broadcasts afterwards."""
+    """One finding for each such load, or write, that nothing broadcasts afterwards."""
+    yield from _loaded(graph)
+    yield from _written(graph)
+
+
+def _written(graph: CallGraph) -> Iterator[Finding]:
+    """Weights of a wrapped model that a statement writes on some ranks."""
+    named = set[tuple[str, int]]()  # a loop over the parameters may write several times
+    for function, write in graph.calls("write-weights"):
+        wrapped = wrapped_weights(graph, function, write)
+        for found in left_out(graph, function, write) if wrapped is not None else ():
+            test = (found.guard.file, found.guard.line)
+            if test in named or is_given_back(graph, found) or reaches_the_others(graph, found):
+                continue
+            named.add(test)
+            own = "" if found.guard.by_rank else f", which each rank decides by its own {of_this_rank(found.because)}"
+            yield code_finding(
+                RULE,
+                f"`{write.text}` writes weights of the wrapped model {guarded(found.guard)}{own}: the other ranks keep theirs",
+                found.site.place,
+                *([write.place] if found.site is not write else []),
+                because=found.because,
+                remedy=alike(found.guard, found.because) if own else out_of(found.guard, found.site.place.line),
+            )
+
+
+def _loaded(graph: CallGraph) -> Iterator[Finding]:
     for function, call in graph.calls("load-state"):
         found = guarded_with_caller(graph, function, call) or _left_to_one(graph, function, call)
         if found is None or call.receiver is None:

@@ -1,4 +1,4 @@
-"""DDP769: the optimizer, or the schedule of its learning rate, steps on some ranks only."""
+"""DDP769: the optimizer, or the schedule of its learning rate, steps on some ranks only, or they get other settings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from ddpdoctor.analysis.training_code.all_ranks import guarded_with_caller
 from ddpdoctor.analysis.training_code.branches import may_be_made_by_others
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
-from ddpdoctor.analysis.training_code.local_values import own_test
+from ddpdoctor.analysis.training_code.local_values import own_test, own_value
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
+from ddpdoctor.analysis.training_code.partial_writes import left_out, settings_of_wrapped
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, out_of
 from ddpdoctor.model import Finding, Rule, Severity
@@ -17,7 +19,7 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP769",
     name="step-on-some-ranks",
-    summary="the optimizer or its schedule steps under a test of the rank or of its own loss: the weights part",
+    summary="the optimizer or its schedule steps, or is set, under a test of the rank or of its own loss: the weights part",
     severity=Severity.FAIL,
     remedy="step on every rank: after the backward all ranks hold the same gradients",
     leads_to=("DDP510", "DDP506"),
@@ -26,7 +28,47 @@ _SCHEDULES = frozenset({"schedule", "plateau"})
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such step of the parameters of a wrapped model, where the backward is not under the same test."""
+    """One finding for each such step, or setting, of the optimizer of a wrapped model's parameters."""
+    yield from _steps(graph)
+    named = set[tuple[str, int]]()  # a branch may set several
+    for function, write in graph.calls("write-setting"):
+        if settings_of_wrapped(graph, write):
+            yield from _settings(graph, function, write, named)
+
+
+def _settings(graph: CallGraph, function: Function, write: Call, named: set[tuple[str, int]]) -> Iterator[Finding]:
+    """Settings that some ranks alone change, or that hold the rank or a loss of this rank."""
+    given = write.arguments[0].value
+    held = next((one for one in given.origins if one.kind in RANK_KINDS and one.note != "uncertain"), None)
+    held = held or own_value(graph, function, given)
+    if held is not None and held.kind in RANK_KINDS | {Kind.LOCAL}:
+        what = f"its own {of_this_rank(held)}" if held.kind is Kind.LOCAL else "its number"
+        yield code_finding(
+            RULE,
+            f"each rank sets `{write.text}` by {what}: the ranks step differently, and their weights part",
+            write.place,
+            because=held,
+            remedy=f"give every rank the same value for `{write.text}`: all_reduce it, or broadcast that of rank 0",
+        )
+        return
+    for found in left_out(graph, function, write):
+        test = (found.guard.file, found.guard.line)
+        if test in named:
+            continue
+        named.add(test)
+        own = "" if found.guard.by_rank else f", which each rank decides by its own {of_this_rank(found.because)}"
+        yield code_finding(
+            RULE,
+            f"`{write.text}` is set {guarded(found.guard)}{own}: the other ranks step differently, and the weights part",
+            found.site.place,
+            *([write.place] if found.site is not write else []),
+            because=found.because,
+            remedy=alike(found.guard, found.because) if own else out_of(found.guard, found.site.place.line),
+        )
+
+
+def _steps(graph: CallGraph) -> Iterator[Finding]:
+    """Steps on some ranks, where the backward is not under the same test."""
     for function, call in graph.calls("step"):
         what = _stepped_by(graph, call)
         if not what:

@@ -203,6 +203,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         return (Origin(kind=rank_names.OF_JOB_ENVIRONMENT[name], text=f"{origin.text}().{name}"),)
     if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
         return (replace(origin, note="gradients" if name == "grad" else origin.note),)
+    if origin.note in {"optimizer", "zero"} and name == "param_groups":
+        return (replace(origin, note="settings"),)
     if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:
         return (origin,)
     if origin.kind is Kind.LOCAL and origin.made and name in _SAME_FOR_ALL:

@@ -13,6 +13,7 @@ from ddpdoctor.source.dataflow.object_attributes import attribute_of
 from ddpdoctor.source.dataflow.origins import At, Meaning, Origins
 from ddpdoctor.source.dataflow.own_samplers import knows_no_rank, needs_the_epoch
 from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.dataflow.weights import weights_of, written_into
 from ddpdoctor.source.dataflow.written_calls import called_for, method_by_text
 from ddpdoctor.source.dataflow.written_dicts import only_value
 from ddpdoctor.source.names import framework_names
@@ -45,6 +46,8 @@ def found_meaning(values: Values, node: ast.Call, at: At) -> tuple[Meaning, bool
             found = replace(found, does="" if found.name.startswith("torch.") else "dataset")
         elif found.target is not None and not found.target.is_class and values.functions.shows(found.target):
             found = replace(found, does="log")
+        elif (into := written_into(found, node)) is not None and weights_of(values, into, at):
+            found = replace(found, does="write-weights")
     return found, whole
 
 

@@ -15,6 +15,7 @@ from ddpdoctor.source.dataflow.listed_functions import functions_given, function
 from ddpdoctor.source.dataflow.object_attributes import held_around
 from ddpdoctor.source.dataflow.origins import At, Meaning
 from ddpdoctor.source.dataflow.values import Values
+from ddpdoctor.source.dataflow.weights import weights_of, written_into
 from ddpdoctor.source.dataflow.written_calls import partial_of
 from ddpdoctor.source.dataflow.written_dicts import items_of, positions_of
 from ddpdoctor.source.facts.guards import value_of
@@ -31,6 +32,7 @@ _WORK = re.compile(
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
     "unscale", "scale", "prepare", "shard", "placed", "change-gradient", "watches", "run-engine", "write",
+    "write-weights",
 }  # fmt: skip
 _SHOWS = frozenset({"print", "log", "write"})
 _BACKWARDS = frozenset({"backward", "manual_backward"})
@@ -48,8 +50,11 @@ _KNOWN_LAST = (
     | frozenset().union(*framework_names.RUNS_OF_TRAINERS.values())
     | {*names.HANDS_ON}
     | names.OF_GENERATORS
+    | names.WRITES
     | {"run", "forward", "module", "model", "net", "network", "ddp_model", "ddp"}
 )
+_OF_TORCH = frozenset(names.FUNCTIONS) | names.WRITES_ITS_SECOND
+_OF_PACKAGES = (names.BACKBONES, names.WRITES_ITS_FIRST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,8 @@ class CallFacts:
             if isinstance(func, ast.Attribute) and not receiver.origins:
                 return value_of(self.values, func.value, at)
             return receiver
+        if what.does == "write-weights" and (into := written_into(what, node)) is not None:
+            return Value(text=self.values.text(into, at.scope), origins=weights_of(self.values, into, at))
         if not isinstance(func, ast.Attribute) or what.target is not None or not what.name.startswith("."):
             return None
         receiver = value_of(self.values, func.value, at)
@@ -254,7 +261,7 @@ class CallFacts:
             if first == "self":
                 return True
             full = raw.meant if isinstance(raw.meant, str) else ""
-            return isinstance(raw.meant, Scope) or full in names.FUNCTIONS or full.startswith(names.BACKBONES)
+            return isinstance(raw.meant, Scope) or full in _OF_TORCH or full.startswith(_OF_PACKAGES)
         if not name:
             return isinstance(func, ast.Call | ast.Subscript)  # `Fit(config)()`, `BUILDERS["adam"](model)`
         if is_variable(scope, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Value
 from ddpdoctor.evidence.training_code import Call, Cut, Exit, Function, Guard
@@ -19,6 +20,7 @@ from ddpdoctor.source.facts.framework_hooks import FrameworkHooks
 from ddpdoctor.source.facts.guards import value_of
 from ddpdoctor.source.facts.loop_facts import LoopFacts
 from ddpdoctor.source.facts.surroundings import Surroundings
+from ddpdoctor.source.facts.write_facts import WriteFacts
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.call_effects import shuffles
 from ddpdoctor.source.syntax.scopes import RawExit, Scope
@@ -39,6 +41,7 @@ class FunctionFacts:
         self.guards = self.places.guards
         self._hooks = FrameworkHooks(self.values, self.guards)
         self._calls = CallFacts(self.values, self.places)
+        self._writes = WriteFacts(self.values, self.places)
         self._loops = LoopFacts(self.values, self.places)
         self._changes = ChangeFacts(self.values, self.places)
 
@@ -55,7 +58,7 @@ class FunctionFacts:
         return Function(
             id=f"{scope.id}{self.places.suffix(scope)}",
             place=self.places.place(scope, scope.node),
-            calls=tuple(self._calls.of(scope)),
+            calls=self._called(scope),
             loops=tuple(self._loops.of(scope)),
             exits=tuple(self._exit(raw, scope) for raw in scope.exits if not is_dead(self.values, raw.block, scope)),
             cuts=tuple(self._cuts(scope)),
@@ -74,6 +77,12 @@ class FunctionFacts:
             loss=self._loss(scope),
             hook=self._hooks.framework(scope),
         )
+
+    def _called(self, scope: Scope) -> tuple[Call, ...]:
+        """The calls of a function that may matter, and its assignments that are calls of a method."""
+        writes = tuple(self._writes.of(scope))
+        calls = tuple(self._calls.of(scope))
+        return tuple(sorted((*calls, *writes), key=attrgetter("order"))) if writes else calls
 
     def _loss(self, scope: Scope) -> Value | None:
         if not scope.returns or not self._hooks.gives_a_loss(scope):

@@ -263,6 +263,17 @@ METHODS = {
 """What a call of a method is for where its object is not a module."""
 
 
+WRITES = frozenset(
+    {"copy_", "set_", "mul_", "add_", "sub_", "div_", "fill_", "zero_", "clamp_", "clamp_min_", "clamp_max_", "clip_",
+     "lerp_", "normal_", "uniform_", "trunc_normal_", "masked_fill_", "addcmul_", "addcdiv_", "renorm_", "sign_", "neg_",
+     "bernoulli_", "index_copy_", "index_add_", "index_fill_", "masked_scatter_", "floor_", "round_", "fill_diagonal_"}
+)  # fmt: skip
+"""Methods that write into a tensor."""
+WRITES_ITS_FIRST = "torch.nn.init."
+"""The module whose functions write into the tensor that they are given."""
+WRITES_ITS_SECOND = frozenset({"torch.nn.utils.vector_to_parameters"})
+"""Functions that write into the parameters that they are given at the second place."""
+
 HANDS_ON = {
     "add_event_handler": 1,
     "Engine": 0,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ddpdoctor.source.names.dotted_names import dotted, written_path
-from ddpdoctor.source.syntax.scopes import Block, Definition, RawChange, RawCut, Scope
+from ddpdoctor.source.syntax.scopes import Block, Definition, RawChange, RawCut, RawWrite, Scope
 
 _OF_STACKS = frozenset({"enter_context", "close"})
 _MOST_ENTERED = 20  # of one block: generated code has thousands of `enter_context`, each within the last
@@ -54,6 +54,12 @@ class Recorder:
         if path:
             key = f"{path}.{attribute}" if attribute else path
             self.scope.changes.append(RawChange(key, owner, value, self.tick(), self.block, line, adds=not attribute))
+
+    def write(self, target: ast.expr, value: ast.expr | None, *, replaces: bool = True) -> None:
+        """Note that an assignment writes into an object, where its target is an item or the data of a tensor."""
+        into = isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr == "data")
+        if into and value is not None:
+            self.scope.writes.append(RawWrite(target, value, replaces, self.tick(), self.block))
 
     def cut(self, node: ast.expr, whole: ast.expr, parts: Sequence[ast.expr]) -> None:
         """Note that a part of a list is taken."""

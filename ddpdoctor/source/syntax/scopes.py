@@ -137,6 +137,22 @@ class RawChange:
     """The part is a container that gets one more."""
 
 
+@dataclass(slots=True)
+class RawWrite:
+    """An assignment that writes into an object: `group["lr"] = 0.1`, `weight.data *= 0.9`, `weight.data[0] = 0`."""
+
+    target: ast.expr
+    """What is assigned to."""
+    value: ast.expr
+    """What is assigned; of `x *= n` the `n`."""
+    replaces: bool
+    """Nothing is left of what was there: False of `x *= n`."""
+    order: int
+    """Its number among the calls, assignments, loops and exits of its scope."""
+    block: Block
+    """The block that the statement stands in."""
+
+
 @dataclass(slots=True, eq=False)
 class RawCall:
     """A call, where it stands, and how deep in the blocks."""
@@ -263,6 +279,8 @@ class Scope:
     """Where parts of lists are taken, in order."""
     changes: list[RawChange] = field(default_factory=list)
     """Changes of parts of objects that no name stands for, in order."""
+    writes: list[RawWrite] = field(default_factory=list)
+    """Assignments that write into objects, in order."""
     tests: list[Block] = field(default_factory=list)
     """The blocks whose test, or a part of it between `and`, `or` and `not`, is a mere name."""
     globals: set[str] = field(default_factory=set)

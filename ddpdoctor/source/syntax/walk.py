@@ -66,6 +66,7 @@ class _Statements:
             joined = Definition(order, block, node.value, "augment", kills=False, line=node.lineno)
             joined.operator = type(node.op).__name__
             self.at.define(key, joined)
+        self.at.write(node.target, node.value, replaces=False)
 
     def expression(self, node: ast.Expr) -> None:
         self.expressions.value(node.value)

@@ -58,6 +58,7 @@ class Expressions:
 
     def target(self, target: ast.expr, value: ast.expr | None, form: str, index: tuple[int, ...] = ()) -> None:
         """Record that `value`, or the part of it that `index` leads to, is assigned."""
+        self.at.write(target, value)
         if isinstance(target, ast.Name | ast.Attribute):
             key = dotted(target)
             if key:
