@@ -12,7 +12,7 @@ from ddpdoctor.source.dataflow.reaching_definitions import reaching
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import given_at
-from ddpdoctor.source.syntax.scopes import Scope
+from ddpdoctor.source.syntax.scopes import Definition, Scope
 
 MOST_CHANGES = 30  # assignments of one name that are looked at
 MOST_STEPS = 8  # names, parameters and functions on the way to a dict
@@ -178,7 +178,7 @@ def _grown(values: Values, name: str, written: Items, at: At, steps: int) -> Ite
 
 
 def _changed(node: ast.Name | ast.Attribute, written: Items, at: At) -> Items | None:
-    """A dict with what this function assigns to its keys afterwards; None where only some runs do so."""
+    """A dict with what this function assigns to its keys afterwards; None where that is not known."""
     name = dotted(node)
     items = written
     for key, definitions in at.scope.definitions.items():
@@ -190,11 +190,26 @@ def _changed(node: ast.Name | ast.Attribute, written: Items, at: At) -> Items | 
             continue
         _, always = reaching(before, at.order, at.block)
         last = before[-1]
-        if not always or last.value is None or last.index:
+        value = last.value if always and not last.index else _chosen(before, items.get(item))
+        if value is None:
             return None
-        place = At(at.scope, last.order, last.block)
-        items = {**items, item: (last.value, place)}
+        items = {**items, item: (value, At(at.scope, last.order, last.block))}
     return items
+
+
+def _chosen(definitions: list[Definition], before: tuple[ast.expr, At] | None) -> ast.expr | None:
+    """What a key holds that one branch alone assigns to: `value if test else None`; None where that is not known."""
+    only, *others = definitions
+    block, otherwise = only.block, before[0] if before is not None else ast.Constant(None)
+    test = block.test if block.form == "if" and not block.branch else None
+    if block.form == "else" and isinstance(block.node, ast.If) and block.branch == 1:
+        test = ast.UnaryOp(ast.Not(), block.node.test)
+    if others or only.value is None or only.index or test is None or not isinstance(otherwise, ast.Constant):
+        return None
+    kept: ast.IfExp | None = only.value.__dict__.get("chosen")
+    if kept is None:
+        kept = only.value.__dict__["chosen"] = ast.copy_location(ast.IfExp(test, only.value, otherwise), only.value)
+    return kept
 
 
 def _key(written: str) -> str | None:
