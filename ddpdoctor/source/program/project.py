@@ -149,7 +149,7 @@ class Project:
         """The files of the run that a file imports."""
         seen: set[str] = set()
         for scope in source.scopes:
-            for name, full in scope.imports.items():
+            for name, full in (*scope.imports.items(), *(("", each) for each in scope.modules)):
                 for each in full.split() if name == "*" else (full,):
                     for prefix in prefixes(each):
                         file = self.module(prefix, source.file)

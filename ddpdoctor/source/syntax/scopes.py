@@ -257,6 +257,8 @@ class Scope:
     """By name, dotted name or `name['key']`, what gives it a value, in order."""
     imports: dict[str, str] = field(default_factory=dict)
     """By the name that an import binds here, the full dotted name; under `*` the star imports, separated by spaces."""
+    modules: list[str] = field(default_factory=list)
+    """The full names of modules that `import a.b` loads, and binds no name for but `a`."""
     functions: dict[str, Scope] = field(default_factory=dict)
     """The functions defined directly in it, by name; of two with one name the last."""
     classes: dict[str, Scope] = field(default_factory=dict)

@@ -197,6 +197,8 @@ class _Statements:
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             self.at.scope.imports[name] = alias.name if alias.asname else name
+            if "." in alias.name and not alias.asname:
+                self.at.scope.modules.append(alias.name)
 
     def import_from(self, node: ast.ImportFrom) -> None:
         imports = self.at.scope.imports
