@@ -58,10 +58,7 @@ def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Cal
 
 def collective_before(graph: CallGraph, function: Function, guard: Guard) -> bool:
     """Whether the branch that leaves makes a collective itself, which may pair with the one that follows."""
-    return any(
-        _same_branch(call, guard) and (leads_to_collective(graph, call) is not None or call.does == "destroy")
-        for call in function.calls
-    )
+    return any(_same_branch(call, guard) and leads_to_collective(graph, call) is not None for call in function.calls)
 
 
 def needs_all(graph: CallGraph, function: Function, loop: Loop) -> tuple[Call, str] | None:
