@@ -50,16 +50,23 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _step(graph: CallGraph, function: Function) -> Call | None:
-    """The first step of an optimizer in a function; where it makes all the forwards itself, also in one that it calls."""
+    """The first step of an optimizer in a function, or in one that it calls, where no single call makes forwards, too."""
     if own := graph.calls_of(function, "step"):
         return own[0]
-    if not any(_is_ddp_forward(call) for call in graph.calls_of(function, "forward")):
+    own_forwards = any(_is_ddp_forward(call) for call in graph.calls_of(function, "forward"))
+    if not own_forwards and next(graph.calls_near(function, "no-sync"), None) is None:
         return None
     calls = calls_in(unfolded(graph, function))
-    others = (call for _, at, call in calls if at.call_path and _is_ddp_forward(call) and trains(graph, call))
-    if len(calls) >= MOST_STEPS or next(others, None) is not None:
+    if len(calls) >= MOST_STEPS:
         return None
-    return next((call for _, _, call in calls if call.does == "step"), None)
+    forwards = [at for _, at, call in calls if _is_ddp_forward(call) and trains(graph, call)]
+    steps = [(at, call) for _, at, call in calls if call.does == "step"]
+    through = {at.call_path[0].id for at in forwards if at.call_path}
+    if not forwards or any(at.call_path and at.call_path[0].id in through for at, _ in steps):
+        return None  # the function that is called has both
+    if through and not all(at.call_path for at in forwards):
+        return None
+    return steps[0][1] if steps else None
 
 
 def _in_a_called_function(graph: CallGraph, function: Function, step: Call) -> Finding | None:
