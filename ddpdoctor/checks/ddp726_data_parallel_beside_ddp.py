@@ -70,7 +70,7 @@ def _has_its_device(call: Call) -> bool:
 
 def _with_test(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call]:
     """Where one rank is picked for a call: around it, or around the only call of its function."""
-    found = guarded_with_caller(graph, function, call) if not call.guards else None
+    found = guarded_with_caller(graph, function, call) if all(map(_asks_for_devices, call.guards)) else None
     return (found[0], found[1]) if found is not None and _of_one_rank(found[1]) else (function, call)
 
 
