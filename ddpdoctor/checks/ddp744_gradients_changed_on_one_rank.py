@@ -31,12 +31,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function, call in graph.calls("clip", "unscale", "change-gradient"):
         ranked = guarded_with_caller(graph, function, call)
         if ranked is not None and not answered_elsewhere(graph, *ranked):
-            yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank, ranked[1].place.line)
+            yield _finding(_what(call), call.place, ranked[2], ranked[2].by_rank, ranked[1].place.line)
         elif ranked is None and (found := own_test(graph, function, call.guards)) is not None:
-            yield _finding(short(call), call.place, *found)
+            yield _finding(_what(call), call.place, *found)
         elif ranked is None and call.does == "change-gradient":
             yield from (
-                _finding(short(call), call.place, guard, why) for _, guard, why in _on_some_ranks(graph, function)
+                _finding(_what(call), call.place, guard, why) for _, guard, why in _on_some_ranks(graph, function)
             )
     for function in graph.functions.values():
         changes = [change for change in function.changes if ".grad." in f"{change.key}."]
@@ -64,6 +64,11 @@ def _backward_to_step(function: Function) -> tuple[float, float]:
     backwards = (call.order for call in function.calls if call.does == "backward")
     steps = (call.order for call in function.calls if call.does == "step")
     return min(backwards, default=math.inf), max(steps, default=-math.inf)
+
+
+def _what(call: Call) -> str:
+    """What changes the gradients, as the subject of a sentence."""
+    return f"`{call.text}` gets another value, which" if short(call) == "__setitem__" else short(call)
 
 
 def _finding(what: str, place: Place, guard: Guard, why: Origin | None, line: int = 0) -> Finding:

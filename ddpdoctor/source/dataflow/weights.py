@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.dataflow.object_attributes import held_around
 from ddpdoctor.source.dataflow.origins import At, Meaning, Origins
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import only_value
 from ddpdoctor.source.names import torch_names as names
-
 
 _OF_LAYERS = frozenset({"weight", "bias"})
 """The attributes of torch's layers that are parameters: others may be buffers, which DDP broadcasts in each forward."""

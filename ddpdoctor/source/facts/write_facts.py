@@ -1,4 +1,4 @@
-"""The facts about assignments that write into weights, or into the settings of an optimizer.
+"""The facts about assignments that write into weights, their gradients, or the settings of an optimizer.
 
 They are calls: `group["lr"] = 0.1` is what Python makes of `group.__setitem__("lr", 0.1)`.
 """
@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.evidence.code_values import Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Argument, Call
 from ddpdoctor.source.dataflow.decided_branches import has_left, is_dead
 from ddpdoctor.source.dataflow.origins import At
@@ -17,7 +17,7 @@ from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.weights import settings_of, weights_of
 from ddpdoctor.source.facts.guards import value_of
 from ddpdoctor.source.facts.surroundings import Surroundings
-from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.names.dotted_names import dotted, is_gradient
 from ddpdoctor.source.syntax.scopes import RawWrite, Scope
 
 _SETTINGS = frozenset({"lr", "momentum", "weight_decay", "betas", "eps", "dampening", "nesterov"})
@@ -45,6 +45,8 @@ class WriteFacts:
         if _setting(target):
             assert isinstance(target, ast.Subscript)
             does, into = "write-setting", settings_of(self.values, target.value, at)
+        elif isinstance(target, ast.Subscript) and is_gradient(target):
+            does, into = "change-gradient", (Origin(kind=Kind.UNKNOWN),)
         elif _may_be_weights(target, scope):
             does, into = "write-weights", weights_of(self.values, target, at)
         else:
@@ -60,7 +62,7 @@ class WriteFacts:
             does=does,
             order=raw.order,
             arguments=(Argument(name="0", value=value_of(self.values, raw.value, at)),),
-            receiver=Value(text=self.values.text(target, scope), origins=into),
+            receiver=Value(text=self.values.text(target, scope), origins=into if does != "change-gradient" else ()),
             guards=around.guards,
             loops=around.loops,
             contexts=around.contexts,
