@@ -21,7 +21,7 @@ from ddpdoctor.source.dataflow.written_calls import of_lambda, with_literals
 from ddpdoctor.source.dataflow.written_dicts import is_environment
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
-from ddpdoctor.source.program.passed_through import given_back
+from ddpdoctor.source.program.passed_through import given_back, itself
 from ddpdoctor.source.program.shared_values import makes_collective, makes_equal
 from ddpdoctor.source.syntax.scopes import Scope
 
@@ -120,6 +120,9 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         return by_context
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
+    argument = None if makes_equal(target.name) or makes_collective(target) else itself(node, target)
+    if argument is not None:
+        return values.of(argument, at)
     found = returned(values, target, None, single)
     of_some = tuple(one for one in found if one.kind is Kind.SOME_RANKS)
     shared = Origin(kind=Kind.SHARED, text=f"{target.name}()")

@@ -22,6 +22,19 @@ def given_back(node: ast.Call, function: Scope, used: frozenset[str]) -> list[as
     return [value for name, value in taken.items() if name in used or name not in names] + node.args[len(names) :]
 
 
+def itself(node: ast.Call, function: Scope) -> ast.expr | None:
+    """The argument of a call that the function gives back as it is: `inject(model)` that ends in `return model`."""
+    names = {dotted(value) for value, _, _ in function.returns}
+    name = names.pop() if len(names) == 1 else ""
+    known = name in function.parameters and name not in function.definitions
+    if not known or function.of_class is not None or function.generator or function.decorators:
+        return None
+    position = function.parameters.index(name)
+    plain = not any(isinstance(one, ast.Starred) for one in node.args[: position + 1])
+    named = next((one.value for one in node.keywords if one.arg == name), None)
+    return node.args[position] if plain and position < len(node.args) else named
+
+
 def names_returned(function: Scope) -> frozenset[str]:
     """Every name in a function that a result of it can depend on, through assignments, calls and tests.
 
