@@ -268,7 +268,7 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     if last in {"tolist", "numpy", "reset_index"} and any(origin.note == "drawn" for origin in receiver):
         return receiver
     found = [origin for origin in receiver if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.UNORDERED}]
-    if last not in {"to", "cuda", "npu"}:
+    if last not in {"to", "cuda", "npu", "item", "tolist"}:
         found += [origin for origin in receiver if origin.kind is Kind.CPU_TENSOR]
     if last == "cpu" and not node.args:
         found.append(Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=values.where(node, at.scope)))
