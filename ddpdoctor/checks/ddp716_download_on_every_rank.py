@@ -9,7 +9,7 @@ from ddpdoctor.analysis.training_code.all_ranks import on_all_ranks, starts_the_
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import is_hook_of_lightning
 from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
-from ddpdoctor.evidence.code_values import RANK_KINDS
+from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, fix, short
 from ddpdoctor.model import Edit, Finding, Rule, Severity
@@ -40,10 +40,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 continue
         if (source := call.argument("source")) is not None and source.constant == "'local'":
             continue
-        if (
-            call.name.endswith(("snapshot_download", "hf_hub_download")) and call.argument("local_dir") is None
-        ):  # into a cache that it locks
-            continue
+        if call.name.endswith(("snapshot_download", "hf_hub_download")) and not _has_a_folder(call):
+            continue  # into a cache that it locks
         if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
             continue
         if _before_the_ranks(graph, function, call) or _filled_before(graph, function, call):
@@ -62,6 +60,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             else None,
             fix=fix(Edit.RANK_ZERO_FIRST, call.place) if call.does not in _WRITES else None,
         )
+
+
+def _has_a_folder(call: Call) -> bool:
+    """Whether a download of the Hugging Face Hub certainly gets a folder of its own."""
+    folder = call.argument("local_dir")
+    return folder is not None and not any(one.kind is Kind.CONSTANT and one.text == "None" for one in folder.origins)
 
 
 def _fills_a_cache(graph: CallGraph, function: Function, call: Call) -> bool:
