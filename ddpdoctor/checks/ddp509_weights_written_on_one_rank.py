@@ -44,9 +44,10 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
         others = [rank for rank in range(divergences.world_size) if rank not in found.ranks]
         unseen = code if found.shown not in SHOWN else None
-        by_some = weight_writes.by_some(unseen, found.ranks, (found.ranks, others))
+        by_some = [*weight_writes.by_some(unseen, found.ranks, (found.ranks, others))]
+        written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown],
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
-        yield replace(shown, where=(*by_some, *shown.where))
+        yield replace(shown, where=(*written_by, *shown.where))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.places.framework_requests import left_to_a_side, line_of
 from ddpdoctor.evidence.source import SourceCode
@@ -16,3 +17,20 @@ def by_some(code: SourceCode | None, ranks: Sequence[int], sides: Sequence[Seque
         yield from (
             Where.at(line_of(write), rank=rank, note=f"`{write.text}`, under a test of the rank") for rank in side
         )
+
+
+def by_name(code: SourceCode | None, ranks: Sequence[int], tensors: Collection[str]) -> Iterator[Where]:
+    """The only statement that writes one of these `tensors` by its name, as `nn.init.zeros_(self.net.head.weight)` does."""
+    found = [
+        request
+        for request in (code.requests if code is not None else ())
+        if request.wants == "weights" and any(_names(request.text, tensor) for tensor in tensors)
+    ]
+    for write in found if len(found) == 1 else ():
+        yield from (Where.at(line_of(write), rank=rank, note=f"`{write.text}`") for rank in ranks)
+
+
+def _names(text: str, tensor: str) -> bool:
+    """Whether a statement has this name, or its last two parts, behind the name of an object: `dec.weight`."""
+    tail = ".".join(tensor.split(".")[-2:])
+    return re.search(rf"\.{re.escape(tail)}\b", text) is not None

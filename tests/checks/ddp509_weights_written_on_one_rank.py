@@ -39,5 +39,24 @@ SEEN_BY_NOBODY, *_, SEEN = (
     replace(one, evidence=replace(one.evidence, job=(*one.evidence.job, SourceCode(requests=(CLAMPS,)))))
     for one in SICK
 )
-SICK = (*SICK, replace(SEEN_BY_NOBODY, where=("rank 0 /job/train.py:20 train",)), SEEN)
+INITIALISES = Request(
+    file="/job/train.py", line=30, function="build", text="nn.init.zeros_(self.net.head.weight)", wants="weights"
+)  # fmt: skip
+INITIALISES_ANOTHER = replace(INITIALISES, line=31, text="nn.init.zeros_(tail.weight)")
+AFTER_WRAPPING = found(WeightsWritten(step=0, ranks=(0, 1), tensors=("head.weight",), total=8))
+AFTER_WRAPPING = replace(
+    AFTER_WRAPPING, job=(*AFTER_WRAPPING.job, SourceCode(requests=(INITIALISES, INITIALISES_ANOTHER)))
+)
+SICK = (
+    *SICK,
+    replace(SEEN_BY_NOBODY, where=("rank 0 /job/train.py:20 train",)),
+    SEEN,
+    Sick(
+        evidence=AFTER_WRAPPING,
+        says="before step 0 of 40, ranks 0-1 wrote 1 of 8 parameters (head.weight) outside the optimizer",
+        ranks=(0, 1),
+        where=("rank 0 /job/train.py:30 build", "rank 1 /job/train.py:30 build"),
+        measured={"step": 0, "tensors": ["head.weight"], "cause": "", "shown": ""},
+    ),
+)
 HEALTHY = (found(),)
