@@ -12,6 +12,10 @@ from .last_weights import LastWeightsLog
 from .replica import Replica
 from .weight_averaging import WeightAveraging
 
+FIRST_PASSES = 8
+"""After so many passes every rank looks, whatever it costs: looks of different moments cannot be compared, and most short jobs
+make no more. After that each looks as its own budget allows."""
+
 
 class EndOfTraining:
     """Looks at weights and optimizer state at these moments; the trace has those after the last step."""
@@ -24,7 +28,12 @@ class EndOfTraining:
     def pass_over(self) -> None:
         """The loop over a loader that was trained on has ended: where no step follows, the weights now are the last ones."""
         self._passes += 1
-        if self._replica.models.count and not self._averaging.count:
+        if not self._replica.models.count or self._averaging.count:
+            return
+        if self._passes <= FIRST_PASSES:
+            with self._replica.budget:
+                self._look(f"pass {self._passes}")
+        else:
             self._replica.budget.spare("end of a pass", lambda: self._look(f"pass {self._passes}"))
 
     def leaves(self) -> None:
