@@ -14,6 +14,7 @@ from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows.training_script import TrainingScript
 from ddpdoctor.workflows.verify_notes import (
     averages,
+    ends_not_compared,
     how_it_ended,
     not_comparable,
     not_made_again,
@@ -95,6 +96,7 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
         )
     notes += averages(tracks)
     notes += not_comparable(tracks)
+    notes += ends_not_compared(tracks)
     notes += not_made_again(tracks)
     notes += not_probed(tracks)
     return notes

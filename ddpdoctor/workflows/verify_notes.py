@@ -16,6 +16,10 @@ from ddpdoctor.ranks.training_trace_files import second_wraps
 
 STALLED = "stalled"  # a file beside the traces of a rank whose script was ended for its silence
 ASKED = 8  # of the last audited steps: whether ranks share the parameters out takes time to tell
+_MOMENTS = {
+    "step": "right after the step", "load": "before a state dict was loaded", "leave": "before it left the process group",
+    "end": "at the end of the process",
+}  # fmt: skip
 LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
 
 
@@ -73,6 +77,19 @@ def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:
     return (
         f"{whose}: an error in the optimizer's state reaches all ranks alike, and cannot be seen by comparing them",
     )
+
+
+def ends_not_compared(tracks: Sequence[Track]) -> tuple[str, ...]:
+    """A note where ranks ended with other fingerprints of the weights that were taken at different moments, after no audit."""
+    ends = [track.left[-1] for track in tracks if track.left]
+    if len(ends) < len(tracks) or len({end.step for end in ends}) > 1 or len({end.moment for end in ends}) == 1:
+        return ()
+    audited = any(step.step + 1 >= ends[0].step for track in tracks for step in track.steps[-1:])
+    if audited or len({end.weights for end in ends}) == 1 or any(end.local for end in ends):
+        return ()
+    when = " and ".join(sorted({_MOMENTS.get(end.moment, "at the end of a pass over the data") for end in ends}))
+    why = f"ranks looked at theirs at different moments ({when}), and the program may have written them in between"
+    return (f"the weights after the last step, {ends[0].step}, were not compared: {why}. `--every 1` compares every step",)
 
 
 def not_made_again(tracks: Sequence[Track]) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from ddpdoctor.agent.inside.schema.model_records import WrappedTwice
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING, GaveUp
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.evidence import RankFacts
-from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.evidence.training_trace import Left, Track
 from ddpdoctor.workflows.verify_notes import (
+    ends_not_compared,
     how_it_ended,
     not_probed,
     not_written,
@@ -45,6 +46,18 @@ def test_a_rank_whose_agent_gave_up_is_not_said_to_have_been_killed(tmp_path: Pa
     (tmp_path / "9.gave-up").write_text(json.dumps(GaveUp(2, "the worker server", "x")) + "\n")
     assert gave_up(COMPARING, tmp_path) == {"0", "1"}
     assert without_a_final_record(ranks, gave_up(COMPARING, tmp_path)) == ()
+
+
+def test_weights_that_ranks_looked_at_in_different_moments_are_said_to_be_not_compared() -> None:
+    def said(*ends: Left) -> tuple[str, ...]:
+        return ends_not_compared([Track(method="xxh3", every=0, left=(end,)) for end in ends])
+
+    (note,) = said(Left(step=60, weights="a", moment="pass 9"), Left(step=60, weights="b", moment="leave"))
+    assert note.startswith("the weights after the last step, 60, were not compared")
+    assert "(at the end of a pass over the data and before it left the process group)" in note
+    assert said(Left(step=60, weights="a", moment="pass 9"), Left(step=60, weights="a", moment="leave")) == ()
+    assert said(Left(step=60, weights="a"), Left(step=60, weights="b")) == ()
+    assert said(Left(step=59, weights="a", moment="pass 9"), Left(step=60, weights="b")) == ()
 
 
 @pytest.mark.parametrize(("free", "said"), [(3, 1), (1 << 20, 0)])

@@ -49,7 +49,7 @@ from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.target import Target, targets_of
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
-from ddpdoctor.workflows.verify_notes import averages, not_comparable, not_made_again, not_probed
+from ddpdoctor.workflows.verify_notes import averages, ends_not_compared, not_comparable, not_made_again, not_probed
 from ddpdoctor.workflows.watch.attempts import Attempts
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
@@ -277,7 +277,7 @@ class _Ending:
 
 def _notes_of(followed: Sequence[Track]) -> Iterator[str]:
     """What there is to know of the comparison of the replicas."""
-    for notes in (averages, not_comparable, not_made_again, not_probed):
+    for notes in (averages, not_comparable, ends_not_compared, not_made_again, not_probed):
         yield from notes(followed)
 
 
