@@ -46,6 +46,21 @@ def test_a_rank_that_still_reports_and_does_not_come_to_the_step_is_named(named:
     assert message.startswith(f"rank {named} did not come to all_reduce #4")
 
 
+@pytest.mark.parametrize("named", [0, 2])
+def test_a_thread_that_saves_while_its_rank_is_stuck_does_not_tell_that_the_rank_left_a_call_out(named: int) -> None:
+    """All save once more just after the last step. No rank waits for longer than that, as where calls are queued."""
+    saved, step = replace(BEAT, op="barrier", members=(*range(6),)), replace(STEP, members=(*range(6),))
+    made = [step, saved] * 3
+    each = [test_multithreaded.threaded([*made, waits(step), saved])] * 6
+    each[named] = test_multithreaded.threaded([*made, saved])
+    each = [
+        replace(one, groups=tuple(replace(group, backend="nccl", ranks=(*range(6),)) for group in one.groups))
+        for one in each
+    ]
+    (finding,) = diagnose(flights(*each)).findings
+    assert (finding.code, finding.ranks) == ("DDP307", (named,))
+
+
 def test_a_group_in_which_a_thread_waits_itself_is_part_of_the_hang() -> None:
     """Nothing goes on there since the ranks wait: the thread of rank 1 is the one that does not come."""
     stands = [*TRAINED, waits(replace(BEAT, op="barrier"))]

@@ -172,13 +172,17 @@ class ProgramComparison:
 
     def _in_order(self, rank: int, one: tuple[Kind, int], other: tuple[Kind, int]) -> bool | None:
         """Whether the rank made the first of these calls before the second; None where its dump does not tell."""
-        first, second = (self.program(rank).position(kind, number) for kind, number in (one, other))
+        mine = self.program(rank)
+        if not mine.in_one_thread(one[0], other[0]):
+            return None
+        first, second = (mine.position(kind, number) for kind, number in (one, other))
         return None if first is None or second is None or first == second else first < second
 
     def made_before(self, rank: int, kind: Kind, call: tuple[Kind, int]) -> int | None:
         """How many calls of this kind the rank made before this call, a kind and a number; None where its dump does not tell."""
-        place = self.program(rank).place(*call)
-        return self.program(rank).made_before(kind, place) if place is not None else None
+        mine = self.program(rank)
+        place = mine.place(*call) if mine.in_one_thread(kind, call[0]) else None
+        return mine.made_before(kind, place) if place is not None else None
 
     def like(self, rank: int) -> Iterator[int]:
         """The other ranks with the same part in the job, the nearest first."""
@@ -276,6 +280,7 @@ class ProgramComparison:
             end=calls.end,
             part=frozenset(part),
             whole=not record.lost and not record.statuses,
+            by_threads=calls.by_threads,
         )
 
     def _counted(self, label: str, last_enqueued: int | None, calls: CallPlaces) -> Kind | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import repeat
 from typing import NamedTuple
 
+from ddpdoctor.analysis.collectives.recorders.multithreaded import began_in_a_thread
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
 
@@ -43,6 +44,12 @@ class RankProgram:
     """The rank's part in the job."""
     whole: bool
     """Whether a kind without a number is one that the rank never called: the dump holds all calls."""
+    by_threads: Collection[Kind] = ()
+    """The kinds all of whose calls with a stack come from a thread that the program started."""
+
+    def in_one_thread(self, kind: Kind, other: Kind) -> bool:
+        """Whether calls of these kinds follow each other in the program: those of two threads meet by chance."""
+        return (kind in self.by_threads) == (other in self.by_threads)
 
     def made_before(self, kind: Kind, place: int) -> int | None:
         """The number of the last call of this kind before this place in the record, None where the dump does not tell.
@@ -100,6 +107,8 @@ class CallPlaces:
     """The number of the last call of each kind in the record, of those too that do not show where the rank was."""
     end: int
     """The last place of the record that shows where the rank was; -1 in an empty one."""
+    by_threads: Collection[Kind] = ()
+    """The kinds all of whose calls with a stack come from a thread that the program started."""
 
 
 def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
@@ -114,7 +123,7 @@ def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
             places[kind].append(place)
             numbers[kind].append(number)
     last = {kinds[call]: number for call, number in zip(record.call, record.seq, strict=True)}
-    return CallPlaces(places=places, numbers=numbers, last=last, end=end)
+    return CallPlaces(places=places, numbers=numbers, last=last, end=end, by_threads=_by_threads(record, kinds))
 
 
 def ahead_of(mine: RankProgram, other: RankProgram) -> dict[Kind, int]:
@@ -124,13 +133,24 @@ def ahead_of(mine: RankProgram, other: RankProgram) -> dict[Kind, int]:
 
 
 def latest_first(program: RankProgram, without: Kind) -> Iterator[tuple[Kind, int, int]]:
-    """The calls of all other kinds, the latest first: kind, number, place."""
+    """The calls of all other kinds of the same thread, the latest first: kind, number, place."""
     found = (
         zip(repeat(kind), reversed(numbers), reversed(program.places[kind]))
         for kind, numbers in program.numbers.items()
-        if kind != without
+        if kind != without and program.in_one_thread(kind, without)
     )
     return merge(*found, key=lambda one: -one[2])
+
+
+def _by_threads(record: FlightRecord, kinds: Sequence[Kind]) -> frozenset[Kind]:
+    """The kinds whose calls come from threads alone; none where the stacks show no thread."""
+    threads = [began_in_a_thread(record, stack) if stack else None for stack in record.stacks]
+    if True not in threads:
+        return frozenset()
+    found: dict[Kind, set[bool | None]] = defaultdict(set)
+    for call, stack in {*zip(record.call, record.stack, strict=True)}:
+        found[kinds[call]].add(threads[stack])
+    return frozenset(kind for kind, seen in found.items() if seen - {None} == {True})
 
 
 def _placing_entries(record: FlightRecord) -> Iterable[int]:
