@@ -164,7 +164,9 @@ SICK = (
         measured={"waiting": [0, 2, 3]},
     ),
     Sick(  # what others wait for in a second group is the same absence
-        evidence=waited_long([STEP, waits(PAIR)], [STEP], [STEP, STEP, waits(OTHERS)], [STEP, STEP, waits(OTHERS)]),
+        evidence=waited_long(
+            [STEP, waits(PAIR)], [STEP], *[[STEP, Did("all_reduce", group="3", members=(2, 3)), waits(OTHERS)]] * 2
+        ),
         says="rank 1 did not come to all_reduce #1 of group 1, in which rank 0 waits",
         ranks=(1,),
         where=("rank 0 /home/me/job/train.py:61 train_step",),

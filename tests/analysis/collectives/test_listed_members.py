@@ -128,7 +128,7 @@ def test_a_rank_that_waits_before_in_a_group_of_unknown_members_has_no_stopped_d
     """Ranks 3 and 4 have not completed what the others have; rank 5 left no dump."""
     mine = [of_three_and_two(rank) for rank in range(5)]
     ahead = [[STEP, one, STEP, STEP, waits(STEP)] for one in mine[:3]]
-    late = [[STEP, waits(one) if older else one, waits(STEP)] for one in mine[3:]]
+    late = [[STEP, waits(one) if older else one, waits(STEP), waits(STEP)] for one in mine[3:]]
     ranks = [nameless(made, 6) for made in (*ahead, *late)]
     assert {code for code, _, _ in told(flights(*ranks, None, job=(JobSize(ranks=6),)))} == known
 
