@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import attrgetter
@@ -329,22 +329,20 @@ def _open(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> 
 
 
 def _mismatches(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> Iterator[Mismatch]:
-    """The first mismatch of each kind among the calls that every recorded rank still holds; none after a wrong operation."""
+    """The first mismatch of each kind; none after a wrong operation.
+
+    Compared are the calls that every recorded rank still holds, and those that two or more made which others have not come to.
+    """
     if len(group_sequences.sequences) < 2:
         return
-    first, last = (
-        max(sequence.first for sequence in group_sequences.sequences),
-        min(sequence.last for sequence in group_sequences.sequences),
-    )
     positions = {rank: place for place, rank in enumerate(group_sequences.members)}
     verdicts: dict[tuple[int, ...], MismatchKind | None] = {}
     found: dict[MismatchKind, tuple[int, int]] = {}
-    for seq in _differing(group_sequences.sequences, first, last):
-        column = tuple(sequence.calls[seq - sequence.first] for sequence in group_sequences.sequences)
+    for seq, sequences in _differing_calls(group_sequences.sequences):
+        column = tuple(sequence.calls[seq - sequence.first] for sequence in sequences)
         if column not in verdicts:
             asked = {
-                sequence.rank: call_index.calls[number]
-                for sequence, number in zip(group_sequences.sequences, column, strict=True)
+                sequence.rank: call_index.calls[number] for sequence, number in zip(sequences, column, strict=True)
             }
             verdicts[column] = mismatch_kind(asked, positions)
         kind = verdicts[column]
@@ -360,6 +358,15 @@ def _mismatches(group_sequences: GroupSequences, call_index: CallIndex, name: st
             if (issued := call_index.issued(sequence, name, seq)) is not None
         }
         yield Mismatch(kind=kind, seq=seq, issued=issued_by, more=count - 1)
+
+
+def _differing_calls(sequences: Sequence[CallSequence]) -> Iterator[tuple[int, Sequence[CallSequence]]]:
+    """The sequence numbers at which not all ranks that have come so far hold the same call, with the sequences of these."""
+    first = max(sequence.first for sequence in sequences)
+    for last in sorted({sequence.last for sequence in sequences}):
+        came = [sequence for sequence in sequences if sequence.last >= last]
+        yield from ((seq, came) for seq in (_differing(came, first, last) if len(came) > 1 else ()))
+        first = max(first, last + 1)
 
 
 def _differing(sequences: Iterable[CallSequence], first: int, last: int) -> list[int]:
