@@ -45,6 +45,29 @@ def test_calls_in_another_order_without_any_history_are_no_call_left_out(culprit
     assert "made the same 2 calls in different orders" in finding.message
 
 
+@pytest.mark.parametrize("culprit", [0, 3])
+def test_a_call_besides_those_of_the_others_is_no_other_order(culprit: int) -> None:
+    """It has the shape of the loss, which the rank has queued as well, behind all that its peers have."""
+    bucket, step = Did("all_reduce", line=61, sizes=((20,),)), [Did("all_reduce", line=61, sizes=((20,),)), LOSS]
+    made = [[*step * 3, waits(bucket), waits(LOSS)] for _ in range(4)]
+    made[culprit].insert(6, waits(replace(LOSS, line=90, function="debug")))
+    (finding,) = headlines(*made)
+    assert (finding.code, finding.ranks) == ("DDP305", (culprit,))
+    assert finding.where[0].line == 90
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_what_ranks_call_differently_counts_before_the_last_has_come(ranks: int) -> None:
+    """Rank 0 makes one more step. Rank 1 waits for it in their evaluation, and comes to the call of the others after that."""
+    evaluation = waits(Did("all_gather", line=80, function="evaluate", group="eval", members=(0, 1)))
+    stop = waits(Did("broadcast", line=81, function="early_stop"))
+    bucket = Did("all_reduce", line=61)
+    made = [[bucket] * 3 + [stop] for _ in range(ranks)]
+    made[0][-1], made[1][-1] = waits(bucket), evaluation
+    (finding,) = headlines(*made)
+    assert (finding.code, finding.ranks) in (("DDP301", (0,)), ("DDP305", (0,)), ("DDP306", (0,)))
+
+
 @pytest.mark.parametrize(("instead", "code"), [("", "DDP305"), ("broadcast", "DDP301")])
 def test_ranks_that_did_the_same_with_one_call_in_like_groups_are_one_headline(instead: str, code: str) -> None:
     """Ranks 3 and 7 left out the gather of their halves, or made another call."""

@@ -29,6 +29,10 @@ def reordered(group: GroupTimeline, timeline: Timeline, seq: int, ranks: tuple[i
             follows = agree(mine[count:], theirs[count:])
             if not before:
                 return count if follows else 0
+            if mine[len(mine) - len(theirs) :] == theirs and len(mine) > len(
+                theirs
+            ):  # it is ahead: calls besides theirs
+                return 0
             after = min(len(mine), len(theirs)) == count or follows
             return count if other in runs and first not in runs and after else 0
     return 0
