@@ -14,6 +14,7 @@ Any of them may raise: the feature is then given up with a line in the report, a
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import os
 from collections.abc import Callable
@@ -32,7 +33,7 @@ def start() -> None:
     rank = Rank(os.environ["DDPDOCTOR_AGENT_DIR"])
     features = []
     for name in names:
-        with rank.giving_up(f"loading {name}"):
+        with rank.giving_up(f"loading {name}"), _Uncollected():
             features.append(importlib.import_module(f"{__name__}.{name}_feature"))
     for feature in features:
         _tell(feature, "started", rank, rank)
@@ -71,5 +72,22 @@ def _observed(c10d: ModuleType, features: list[ModuleType], rank: Rank) -> Calla
 def _tell(feature: ModuleType, event: str, rank: Rank, *arguments: object) -> None:
     function = getattr(feature, event, None)
     if function is not None:
-        with rank.giving_up(f"{feature.__name__.rpartition('.')[2].removesuffix('_feature')} ({event})"):
+        what = f"{feature.__name__.rpartition('.')[2].removesuffix('_feature')} ({event})"
+        with rank.giving_up(what), _Uncollected():
             function(*arguments)
+
+
+class _Uncollected:
+    """A block in which no garbage is collected.
+
+    The agent's modules make many objects and hardly any garbage. A full collection that comes due meanwhile looks through all
+    objects of PyTorch, which takes several times as long as the start.
+    """
+
+    def __enter__(self) -> None:
+        self._collects = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_error: object) -> None:
+        if self._collects:
+            gc.enable()
