@@ -89,7 +89,9 @@ def ends_not_compared(tracks: Sequence[Track]) -> tuple[str, ...]:
         return ()
     when = " and ".join(sorted({_MOMENTS.get(end.moment, "at the end of a pass over the data") for end in ends}))
     why = f"ranks looked at theirs at different moments ({when}), and the program may have written them in between"
-    return (f"the weights after the last step, {ends[0].step}, were not compared: {why}. `--every 1` compares every step",)
+    return (
+        f"the weights after the last step, {ends[0].step}, were not compared: {why}. `--every 1` compares every step",
+    )
 
 
 def not_made_again(tracks: Sequence[Track]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class WeightAveraging:
 
     def __init__(self, weights: Callable[[], Iterable[Tensor]]) -> None:
         self._weights = weights
-        self._sent = 0
+        self._sent = 0  # elements since the last step or backward
         self._sent_in_group: dict[tuple[int, ...], int] = {}
         self._members: tuple[int, ...] | None = None
         self._gradients_are_due = False
@@ -58,17 +58,17 @@ class WeightAveraging:
     def backward(self) -> None:
         """Gradients are there: what is sent from here on until the step may be them."""
         self._gradients_are_due = True
-        self._forget()
+        self._sent = 0
+        if self._sent_in_group:
+            self._sent_in_group.clear()
 
     def stepped(self, *, counted: bool) -> None:
         """An optimizer has stepped (`counted`: weights in training), or a GradScaler has left the step out."""
         self._gradients_are_due = False
-        self._forget()
-        self.local += counted and self.count > 0
-
-    def _forget(self) -> None:
         self._sent = 0
-        self._sent_in_group.clear()
+        if self._sent_in_group:
+            self._sent_in_group.clear()
+        self.local += counted and self.count > 0
 
     def reduced(self, name: str, sent: Any, members: tuple[int, ...] | None) -> bool:  # noqa: ANN401 - of a collective
         """A collective was called on all ranks (None) or on these; returns whether the weights are averaged with it.
