@@ -30,4 +30,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         )
         cause = "strangers" if found.without_them else ""
         numbers = {"missing": found.missing, "length": found.length}
-        yield sampler_shares.finding(RULE, found, message, cause=cause, numbers=numbers)
+        is_whole = not found.shares and found.drawn == divergences.world_size * found.length and not found.missing
+        if is_whole:
+            message += f"; each of the {divergences.world_size} ranks draws all of them"
+        yield sampler_shares.finding(RULE, found, message, cause=cause, numbers=numbers, is_whole=is_whole)

@@ -17,6 +17,7 @@ OF_PARTS = (
     "make each sampler with the number of its own rank and of all ranks: `DistributedSampler(dataset)` without "
     "`num_replicas` and `rank` asks the process group"
 )
+OF_THE_WHOLE = "give each rank its own part of the data: DataLoader(..., sampler=DistributedSampler(dataset))"
 
 
 def finding(
@@ -26,15 +27,19 @@ def finding(
     *,
     cause: str,
     numbers: Mapping[str, int] | None = None,
+    is_whole: bool = False,
 ) -> Finding:
-    """The finding of `rule` about the samples of an epoch, with what the samplers draw and the lines that made them."""
+    """The finding of `rule` about the samples of an epoch, with what the samplers draw and the lines that made them.
+
+    `is_whole`: each rank draws the whole data set.
+    """
     shown = divergence.finding(
         rule,
         found,
         f"{message}{sentence(found.shares)}",
         cause=cause,
         note="iterates over the samples",
-        remedy=remedy(found.shares),
+        remedy=OF_THE_WHOLE if is_whole else remedy(found.shares),
         numbers={
             "epoch": found.epoch,
             "drawn": found.drawn,

@@ -25,6 +25,15 @@ def shared(*each: ShareSeen) -> SamplesOverlap:
 
 
 SICK = (
+    Sick(  # no rank has a sampler that divides the data set
+        evidence=found(replace(OVERLAP, ranks=(0, 1, 2, 3), drawn=412, unique=103, missing=0)),
+        says=(
+            "in epoch 1, 412 draws covered 103 of 103 samples: 309 draws were repeats and 0 samples were never drawn; each of "
+            "the 4 ranks draws all of them"
+        ),
+        ranks=(0, 1, 2, 3),
+        measured={**MEASURED, "drawn": 412, "unique": 103, "repeats": 309, "missing": 0},
+    ),
     Sick(  # only rank 0 calls `set_epoch`
         evidence=found(
             shared(

@@ -29,9 +29,8 @@ def reordered(group: GroupTimeline, timeline: Timeline, seq: int, ranks: tuple[i
             follows = agree(mine[count:], theirs[count:])
             if not before:
                 return count if follows else 0
-            if mine[len(mine) - len(theirs) :] == theirs and len(mine) > len(
-                theirs
-            ):  # it is ahead: calls besides theirs
+            besides = len(mine) - len(theirs)
+            if besides > 0 and mine[besides:] == theirs:  # calls that the other never made, and then all of the other's
                 return 0
             after = min(len(mine), len(theirs)) == count or follows
             return count if other in runs and first not in runs and after else 0
