@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.groups.desync import Desync, loops_left
-from ddpdoctor.analysis.collectives.places.rank_tests import is_rank_test, lets_pass_only, ranks_under, selects_ranks
+from ddpdoctor.analysis.collectives.places.rank_tests import (
+    asks_for_counts,
+    is_rank_test,
+    lets_pass_only,
+    ranks_under,
+    selects_ranks,
+)
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -27,9 +33,13 @@ def of_desync(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
 
 
 def only_continue(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
-    """The `continue` of these loops, where it is their only jump: a rank that passes over batches ends its loop early, too."""
+    """The `continue` of these loops, where it is their only jump: a rank that passes over batches ends its loop early, too.
+
+    Not one that passes over the first batches, or every Nth, on all ranks.
+    """
     left = loops_left(desync, code) if not desync.ended else []
-    if len({(frame.file, jump.line) for frame, loop in left for jump in loop.jumps}) == 1:
+    jumps = {(frame.file, jump.line): jump for frame, loop in left for jump in loop.jumps}
+    if len(jumps) == 1 and not any(asks_for_counts(jump.test) for jump in jumps.values()):
         yield from of_loops(left, desync.minority, words=("continue",))
 
 

@@ -136,6 +136,10 @@ def test_a_rank_behind_a_function_has_left_the_loop_in_it_that_a_continue_cuts_s
     assert (found.where[0].line, found.where[0].note) == (3, "`continue` inside `if loss(x) > 9`")
     assert "pass over" in found.remedy
 
+    path.write_text(EPOCH.format(left="if step < start_step: continue"))  # on all ranks alike
+    found = told(path, [*turns, TURN], [*turns, VALIDATE], [*turns, TURN])
+    assert (found.code, found.where[0].line) == ("DDP306", 9)
+
     path.write_text(EPOCH.format(left="pass"))  # every rank makes all turns: nothing shows why it is there
     assert told(path, [*turns, TURN], [*turns, VALIDATE], [*turns, TURN]).code == "DDP301"
 

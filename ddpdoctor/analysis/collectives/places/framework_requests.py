@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.places.rank_tests import is_the_same_everywhere, ranks_under, tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.rank_tests import (
+    asks_for_counts,
+    is_the_same_everywhere,
+    ranks_under,
+    tells_ranks_apart,
+)
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, Request, SourceCode
 
 _RAISES_AN_EXIT = "raise SystemExit("
-_NAMES = re.compile(r"[^\W\d][\w.]*")
-_A_COUNT = re.compile(r"^(?:not|and|or)$|epoch|step|iter|num|max|min|len|every|total|limit|world_size", re.IGNORECASE)
 _ENDS_WELL = re.compile(r"(?:raise SystemExit|(?:sys\.|os\._)?exit|quit)(?:\((?:0|None)?\))?")
 
 
@@ -58,13 +61,8 @@ def only_request(code: SourceCode | None, wants: str) -> RankRequest | None:
     found = [request for request in (code.requests if code is not None else ()) if request.wants == wants]
     if len(found) != 1 or any(map(tells_ranks_apart, found[0].conditions)):
         return None
-    differing = [one for one in found[0].conditions if not (is_the_same_everywhere(one) or _counts(one.test))]
+    differing = [one for one in found[0].conditions if not (is_the_same_everywhere(one) or asks_for_counts(one.test))]
     return RankRequest(found[0], differing[-1]) if differing else None
-
-
-def _counts(test: str) -> bool:
-    """Whether a test asks only how often something was done, which all ranks answer alike."""
-    return all(_A_COUNT.search(name) for name in _NAMES.findall(test))
 
 
 def left_to_a_side(

@@ -35,6 +35,11 @@ _ALIKE_IN_A_JOB = re.compile(
 _ONE_RANK = re.compile(
     r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
 )
+_NAMES = re.compile(r"[^\W\d][\w.]*")
+_A_COUNT = re.compile(
+    r"^(?:not|and|or|int|[a-z])$|epoch|step|iter|idx|index|num|max|min|len|every|total|limit|world_size|start|resume",
+    re.IGNORECASE,
+)
 _JOINS_TESTS = re.compile(r"\b(?:and|or)\b")
 _ALTERNATIVES = re.compile(r"\bor\b")
 _THE_FIRST = re.compile(
@@ -109,6 +114,11 @@ def _told_apart(condition: Condition) -> _Apart | None:
 def _asked_by(condition: Condition) -> str:
     """The test by what its names hold, where that is known, else as written."""
     return condition.selects or condition.test
+
+
+def asks_for_counts(test: str) -> bool:
+    """Whether a test asks only how often something was done, by the names in it, which all ranks answer alike: `i < start`."""
+    return all(_A_COUNT.search(name) for name in _NAMES.findall(test))
 
 
 def lets_pass_only(jump: Jump, ranks: Sequence[int], others: Sequence[int]) -> bool:
