@@ -30,7 +30,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         doubt = tie_note(tied=found.tied)
         changed = some_of(found.tensors, found.total, "gradients")
         who = group_ranks(found.ranks)
-        did = f"all ranks but {who.partition(' ')[2]} changed" if found.left else f"{who} changed"
+        did = f"all ranks except {who} changed" if found.left else f"{who} changed"
         message = f"{when(found, divergences)}, {did} {changed} between the all-reduce and the optimizer step{doubt}"
         yield finding(
             RULE,

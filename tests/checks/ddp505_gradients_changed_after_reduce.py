@@ -22,7 +22,8 @@ SICK = (
     ),
     Sick(
         evidence=found(GradientsChanged(step=5, ranks=(1,), tensors=("a", "b"), total=2, left=True)),
-        says="at step 5 of 40, all ranks but 1 changed 2 of 2 gradients (a, b) between the all-reduce and the optimizer step",
+        says="at step 5 of 40, all ranks except rank 1 changed 2 of 2 gradients (a, b) between the all-reduce and the optimizer "
+        "step",
         ranks=(1,),
         measured={"step": 5, "tensors": ["a", "b"], "cause": ""},
     ),
