@@ -82,7 +82,12 @@ def not_comparable(tracks: Sequence[Track]) -> tuple[str, ...]:
 def ends_not_compared(tracks: Sequence[Track]) -> tuple[str, ...]:
     """A note where ranks ended with other fingerprints of the weights that were taken at different moments, after no audit."""
     ends = [track.left[-1] for track in tracks if track.left]
-    if len(ends) < len(tracks) or len({end.step for end in ends}) > 1 or len({end.moment for end in ends}) == 1:
+    if (
+        not ends
+        or len(ends) < len(tracks)
+        or len({end.step for end in ends}) > 1
+        or len({end.moment for end in ends}) == 1
+    ):
         return ()
     audited = any(step.step + 1 >= ends[0].step for track in tracks for step in track.steps[-1:])
     if audited or len({end.weights for end in ends}) == 1 or any(end.local for end in ends):

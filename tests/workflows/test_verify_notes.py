@@ -52,6 +52,7 @@ def test_weights_that_ranks_looked_at_in_different_moments_are_said_to_be_not_co
     def said(*ends: Left) -> tuple[str, ...]:
         return ends_not_compared([Track(method="xxh3", every=0, left=(end,)) for end in ends])
 
+    assert said() == (), "a job that nobody audits"
     (note,) = said(Left(step=60, weights="a", moment="pass 9"), Left(step=60, weights="b", moment="leave"))
     assert note.startswith("the weights after the last step, 60, were not compared")
     assert "(at the end of a pass over the data and before it left the process group)" in note
