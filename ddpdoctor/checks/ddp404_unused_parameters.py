@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks, who
@@ -12,7 +12,9 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, Activity
 from ddpdoctor.evidence import PerRank, by_rank, noun_of
 from ddpdoctor.evidence.ranks import MissingGradients, StepCount
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.grouping import grouped
+from ddpdoctor.messages import weight_writes
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks, verb
 
 
@@ -37,6 +39,7 @@ RULE = Rule(
         ),
     ),
 )
+OF_A_FREEZE = "freeze the same parameters on every rank, before DistributedDataParallel wraps the model"
 SHOWN = 8
 
 _WHOSE = re.compile(r"did not receive grad for rank (\d{1,9})\b")
@@ -49,9 +52,11 @@ def check(
     gradients: PerRank[MissingGradients] | None = None,
     activities: Activities | None = None,
     steps: PerRank[StepCount] | None = None,
+    code: SourceCode | None = None,
 ) -> Iterator[Finding]:
     """The ranks, and the parameters that had no gradient: by name where the message has them, else by index.
 
+    The statement that a test of the rank leaves to some and that freezes weights is shown, where it is the only one.
     In a job that hangs: those that ranks past their backward have no gradient of, while their peers wait in it for them.
     """
     if failures is None and (gradients is None or activities is None):
@@ -59,7 +64,7 @@ def check(
     found = [_named(failure) for failure in failures.of("DDP404")] if failures is not None else []
     if not found and gradients is not None and activities is not None:
         made = {entry.rank: entry.value.forwards or 0 for entry in steps or ()}
-        yield from _by_gradients(by_rank(gradients), activities, made)
+        yield from _by_gradients(by_rank(gradients), activities, made, code)
     if not found:
         return
     by_parameters = grouped((_parameters(failure.text), failure) for failure in found)
@@ -67,16 +72,21 @@ def check(
     without = " and ".join(
         f"{who(group)}: {_spoken(parameters)} received no gradient" for parameters, group in by_parameters.items()
     )
+    frozen = _frozen_by(code, ranks, [entry.rank for entry in steps or () if entry.rank not in ranks])
     yield RULE.finding(
         f"{without} in the previous step",
         ranks=ranks,
-        where=[where for failure in found for where in failure.where("begins the next step here")],
+        where=[*frozen, *(where for failure in found for where in failure.where("begins the next step here"))],
+        remedy=OF_A_FREEZE if frozen else None,
         parameters={"+".join(map(str, unique_ranks(group))): [*names] for names, group in by_parameters.items()},
     )
 
 
 def _by_gradients(
-    gradients: Mapping[int, MissingGradients], activities: Activities, forwards: Mapping[int, int]
+    gradients: Mapping[int, MissingGradients],
+    activities: Activities,
+    forwards: Mapping[int, int],
+    code: SourceCode | None,
 ) -> Iterator[Finding]:
     """Ranks past their backward without gradients that all the others have, which wait in theirs.
 
@@ -102,17 +112,27 @@ def _by_gradients(
         f"{group_ranks(ranks)}: {_spoken(names)} received no gradient" for names, ranks in by_parameters.items()
     )
     others = [one.rank for one in waiting]
+    frozen = _frozen_by(code, [*lacks], others)
     yield RULE.finding(
         f"{without} in the last backward, and {group_ranks(others)} {verb(others, 'waits', 'wait')} in it for "
         "their reduction",
         ranks=[*lacks],
         where=[
-            Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
-            for one in (*past, *waiting)
-            if one.place is not None
+            *frozen,
+            *(
+                Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
+                for one in (*past, *waiting)
+                if one.place is not None
+            ),
         ],
+        remedy=OF_A_FREEZE if frozen else None,
         parameters={"+".join(map(str, ranks)): [*names] for names, ranks in by_parameters.items()},
     )
+
+
+def _frozen_by(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> list[Where]:
+    """The statement by which these `ranks`, and not the `others`, took parameters out of the training."""
+    return [*weight_writes.by_some(code, ranks, (ranks, others), wants="freeze")] if others else []
 
 
 def _named(failure: Failure) -> Failure:

@@ -144,7 +144,8 @@ class Request:
     """`stop`: that the loop or the program ends; `exit`: that the program ends, by a call such as `sys.exit`; `call`: that the
     framework makes calls of its own (evaluate, save, reduce); `accumulate`: that gradients of some forwards are not reduced
     (`no_sync`, `accumulate`); `backward`: a backward; `setting`: it writes an option of a parameter group, such as
-    `group["lr"]`; `weights`: it writes weights, such as `head.weight.data.mul_(0.9)`; `collective`: nothing, but it is a call
+    `group["lr"]`; `weights`: it writes weights, such as `head.weight.data.mul_(0.9)`; `freeze`: it takes weights out of the
+    training, such as `head.requires_grad_(False)`; `collective`: nothing, but it is a call
     that all ranks must make and that a test of the rank leaves to some, as `lint` finds (DDP730)."""
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around it, outermost first."""

@@ -1,7 +1,10 @@
 """DDP's own words about parameters without a gradient, by index and by name."""
 
+from dataclasses import replace
+
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import MissingGradients, StepCount
+from ddpdoctor.evidence.source import Condition, Request, SourceCode
 from tests.checks import Sick
 from tests.hangs import IN_BACKWARD, TORCH, hang, rank, stack
 from tests.rank_ends import FINE, LOST_PEER, ended, raised
@@ -35,7 +38,25 @@ def stands(*gradients: MissingGradients | None, forwards: int = 8) -> Evidence:
     )
 
 
+FREEZES = Request(
+    file="/job/train.py", line=20, function="train", text="model.head.requires_grad_(False)", wants="freeze",
+    conditions=(Condition(line=19, test="rank == 1", branch=0),),
+)  # fmt: skip
+FROZEN = stands(lacks(), lacks("head.bias"), lacks())
 SICK = (
+    Sick(  # rank 1 alone freezes a layer
+        evidence=replace(FROZEN, job=(*FROZEN.job, SourceCode(requests=(FREEZES,)))),
+        says="rank 1: parameter head.bias received no gradient in the last backward, and ranks 0,2 wait in it for their "
+        "reduction",
+        ranks=(1,),
+        where=(
+            "rank 1 /job/train.py:20 train",
+            "rank 1 /job/train.py:60 train_step",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"parameters": {"1": ["head.bias"]}},
+    ),
     Sick(  # Lightning: the forward of rank 1 waits for buffers before DDP can say what it lacks
         evidence=stands(lacks(), lacks("extra.weight", "extra.bias"), lacks()),
         says="rank 1: parameters extra.weight, extra.bias received no gradient in the last backward, and ranks 0,2 wait in it "

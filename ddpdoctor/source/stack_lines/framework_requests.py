@@ -38,6 +38,10 @@ def wanted_by(statement: ast.stmt) -> str | None:
             return "backward"
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target) if _is_a_setting(target):
             return "setting"
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[value])) if _is_false(value):
+            return "freeze"
+        case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=value) if _is_false(value):
+            return "freeze"
         case ast.Expr() | ast.Assign() | ast.AugAssign() if _writes_weights(statement):
             return "weights"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):

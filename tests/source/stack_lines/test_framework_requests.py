@@ -163,3 +163,4 @@ def test_which_statements_write_weights(tmp_path: Path) -> None:
     found = source_of([Frame(file=str(path), line=3, function="train")])
     assert found is not None
     assert [one.text for one in found.requests if one.wants == "weights"] == [*written]
+    assert [one.text for one in found.requests if one.wants == "freeze"] == ["p.requires_grad_(False)"]
