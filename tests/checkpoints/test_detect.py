@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.checkpoints.detect import is_python_script
 from ddpdoctor.cli import run
-from ddpdoctor.cli.verify_sync import _is_launcher
+from ddpdoctor.cli.sync_targets import _is_launcher
 
 
 @pytest.mark.parametrize(

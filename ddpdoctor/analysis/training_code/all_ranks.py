@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
@@ -17,7 +17,8 @@ _MAKES_THE_JOB = _JOINS_THE_JOB | {"fabric"}  # which starts the other ranks its
 
 def on_all_ranks(graph: CallGraph, function: Function) -> bool | None:
     """True where a chain of calls without a test of the rank leads here, False where all have one, None if unknown."""
-    return graph.once("functions on all ranks", lambda: _OnAllRanks(graph)).of(function)
+    known: dict[str, bool | None] = graph.once("functions on all ranks", dict)  # the answers alone: they hold no graph
+    return known[function.id] if function.id in known else _OnAllRanks(graph, known).of(function)
 
 
 def line_on_all_ranks(graph: CallGraph, function: Function, call: Call) -> bool:
@@ -58,11 +59,11 @@ def starts_the_job(graph: CallGraph, function: Function, depth: int = 2) -> bool
 
 @dataclass(eq=False)
 class _OnAllRanks:
-    """The answers for functions, each found once."""
+    """Finds the answers for functions, each once."""
 
     graph: CallGraph
     """Who calls whom."""
-    _known: dict[str, bool | None] = field(default_factory=dict)
+    _known: dict[str, bool | None]
 
     def of(self, function: Function) -> bool | None:
         """True where a chain of calls without a test of the rank leads here, False where all have one, None if unknown."""
