@@ -50,7 +50,7 @@ def compare_checkpoints(paths: Sequence[Path], *, tolerance: float = 0.0) -> Evi
     if len(tables) < 2:
         raise UsageError(
             "; ".join(refused) or f"{paths[0]} is one checkpoint: there is nothing to compare it with",
-            hint="give one checkpoint a rank: ddpdoctor verify-sync rank0.pt rank1.pt ...",
+            hint="give one checkpoint for each rank: ddpdoctor verify-sync rank0.pt rank1.pt ...",
         )
     compared = _compared(tables, {rank: files[rank] for rank in tables}, tolerance)
     return Evidence(job=(compared,), notes=(origin, *remarks(tables, files, compared)), undecided=tuple(refused))

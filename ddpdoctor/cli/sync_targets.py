@@ -51,7 +51,7 @@ def refuse_other_files(target: list[str]) -> None:
             )
         if not Path(name).exists():
             raise UsageError(
-                f"{name} does not exist", hint="give one checkpoint a rank: verify-sync rank0.pt rank1.pt ..."
+                f"{name} does not exist", hint="give one checkpoint for each rank: verify-sync rank0.pt rank1.pt ..."
             )
         if not is_checkpoint(Path(name)):
             raise UsageError(
