@@ -186,7 +186,7 @@ class Watch:
                 yield from self._look(ranks, quiet)
             if self._stall is None and not trained:
                 yield from self._look_at_training(ranks, now)
-        if code == 0 and self._resumed is not None:
+        if code == 0 and self._resumed is not None and not self._is_asked_to_end():
             yield self._recovered()
         known.job.drain()
         ended = known.after_exit(code, self._stall)
@@ -198,12 +198,14 @@ class Watch:
         Where peers time out or die, calls come back with an error: that is how a hang ends a job, and no way out of it. Nor is
         what a job does once a rank was killed or a signal asked it to end.
         """
-        asked = asked_to_end(self.known.job.received, (), time.time())
-        if self._resumed is None or asked is not None or any(map(_died, ranks)):
+        if self._resumed is None or self._is_asked_to_end() or any(map(_died, ranks)):
             return False
         if self._begun_now(ranks) != self._begun:
             return True
         return now - self._resumed.at > SETTLED_SECONDS and not any(_failed(agent) for agent in ranks)
+
+    def _is_asked_to_end(self) -> bool:
+        return asked_to_end(self.known.job.received, (), time.time()) is not None
 
     def _recovered(self) -> Recovered:
         assert self._resumed is not None

@@ -109,13 +109,13 @@ def test_a_job_whose_calls_come_back_with_an_error_has_ended_in_its_standstill(
     assert (events[-1].evidence.one(Stall) is not None, known.notes == []) == (ended_in_it, ended_in_it)
 
 
-@pytest.mark.parametrize("how", ["killed", "asked to end"])
+@pytest.mark.parametrize(("how", "code"), [("killed", 1), ("asked to end", 1), ("asked to end", 0)])
 def test_what_a_hanging_job_does_while_it_is_ended_is_no_way_out(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A handler of SIGTERM saves a checkpoint, and its calls are new ones."""
     waits, calls_again = header(calls=5, returned=4), header(calls=6, returned=5)
-    known = Known([waits, waits, waits, calls_again], 1, tmp_path)
+    known = Known([waits, waits, waits, calls_again], code, tmp_path)
     if how == "killed":
         known.pid = ended_process()
     else:
