@@ -20,7 +20,8 @@ from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collec
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
-from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, out_of, short
+from ddpdoctor.messages import partial_writes
+from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -57,14 +58,8 @@ def _written(graph: CallGraph) -> Iterator[Finding]:
             if test in named or is_given_back(graph, found) or reaches_the_others(graph, found):
                 continue
             named.add(test)
-            own = "" if found.guard.by_rank else f", which each rank decides by its own {of_this_rank(found.because)}"
-            yield code_finding(
-                RULE,
-                f"`{write.text}` writes weights of the wrapped model {guarded(found.guard)}{own}: the other ranks keep theirs",
-                found.site.place,
-                *([write.place] if found.site is not write else []),
-                because=found.because,
-                remedy=alike(found.guard, found.because) if own else out_of(found.guard, found.site.place.line),
+            yield partial_writes.finding(
+                RULE, write, found, "writes weights of the wrapped model", "the other ranks keep theirs"
             )
 
 

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.analysis.training_code.partial_writes import left_out, settings_of_wrapped
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
 from ddpdoctor.evidence.training_code import Call, Function, Guard
+from ddpdoctor.messages import partial_writes
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, out_of
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -56,14 +57,8 @@ def _settings(graph: CallGraph, function: Function, write: Call, named: set[tupl
         if test in named:
             continue
         named.add(test)
-        own = "" if found.guard.by_rank else f", which each rank decides by its own {of_this_rank(found.because)}"
-        yield code_finding(
-            RULE,
-            f"`{write.text}` is set {guarded(found.guard)}{own}: the other ranks step differently, and the weights part",
-            found.site.place,
-            *([write.place] if found.site is not write else []),
-            because=found.because,
-            remedy=alike(found.guard, found.because) if own else out_of(found.guard, found.site.place.line),
+        yield partial_writes.finding(
+            RULE, write, found, "is set", "the other ranks step differently, and the weights part"
         )
 
 
