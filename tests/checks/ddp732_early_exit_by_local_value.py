@@ -3,6 +3,26 @@
 from tests.checks import Sick
 from tests.training_programs import training
 
+_AVERAGE = (
+    "def main():\n",
+    (
+        "def average(model):\n"
+        "    for p in filter(lambda p: p.requires_grad, model.parameters()):\n"
+        "        if p.grad is not None:\n"
+        "            dist.all_reduce(p.grad.data)\n"
+        "            p.grad.data /= dist.get_world_size()\n\n\n"
+        "def main():\n"
+    ),
+)
+"""A function that averages the gradients of a model without a wrapper."""
+
+_BY_HAND = (
+    ("    ddp = DDP(model, device_ids=[local_rank])\n", "    ddp = model\n"),
+    ("            optimizer.step()\n", "            average(ddp)\n            optimizer.step()\n"),
+    _AVERAGE,
+)
+"""The same program without a wrapper: it averages the gradients by itself."""
+
 SICK = (
     Sick(
         evidence=training(
@@ -55,8 +75,36 @@ SICK = (
         where=("train.py:52 main", "train.py:50 main"),
         measured={"collective": "backward"},
     ),
+    Sick(
+        evidence=training(
+            *_BY_HAND,
+            (
+                "            loss.backward()\n",
+                "            if not torch.isfinite(loss):\n                continue\n            loss.backward()\n",
+            ),
+        ),
+        says=(
+            "a rank skips the rest of the step inside `if not torch.isfinite(loss)` (line 56), which each rank decides "
+            "by its own loss: the others wait for it in all_reduce in line 59"
+        ),
+        where=("train.py:57 main", "train.py:59 main"),
+        measured={"collective": "all_reduce"},
+    ),
 )
 HEALTHY = (
+    training(
+        *_BY_HAND,
+        (
+            "            loss.backward()\n",
+            (
+                "            bad = (~torch.isfinite(loss)).float()\n"
+                "            dist.all_reduce(bad, op=dist.ReduceOp.MAX)\n"
+                "            if bad.item():\n"
+                "                continue\n"
+                "            loss.backward()\n"
+            ),
+        ),
+    ),
     training(
         (
             "            loss.backward()\n",

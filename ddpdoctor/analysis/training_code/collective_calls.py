@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.code_values import Value
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 
 COLLECTIVE = frozenset({"collective", "collective-save", "collective-run"})
 """Purposes of calls that all ranks must make; `collective-run` is that of a Trainer's `fit` or `evaluate`."""
@@ -28,6 +28,19 @@ def is_collective(call: Call) -> bool:
         return False
     group = group_of(call)
     return group is None or group.constant == "None" or group.text.endswith("WORLD")
+
+
+def gradients_in(call: Call) -> Origin | None:
+    """The gradients that a collective is given, parameter by parameter; None where it is given something else."""
+    if call.does not in COLLECTIVE:
+        return None
+    given = (origin for argument in call.arguments for origin in argument.value.origins)
+    return next((one for one in given if one.kind is Kind.OBJECT and one.note == "gradients"), None)
+
+
+def asks_for_gradient(guard: Guard) -> bool:
+    """Whether a test asks only for a parameter's gradient: `p.grad is not None`, `p.requires_grad`."""
+    return bool(guard.names) and all(name.endswith((".grad", ".requires_grad")) for name in guard.names)
 
 
 def in_both_branches(call: Call, function: Function) -> bool:

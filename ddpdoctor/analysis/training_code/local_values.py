@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, trains
+from ddpdoctor.analysis.training_code.models_and_loaders import averaged_by_hand, is_sharded, trains
 from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -113,5 +113,7 @@ def _is_its_batch(function: Function, forward: Call, item: Origin) -> bool:
 
 
 def _trains_the_wrapper(graph: CallGraph, call: Call) -> bool:
-    wrapped = call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None
-    return call.does == "forward" and wrapped and trains(graph, call)
+    model = call.receiver if call.does == "forward" else None
+    if model is None or (model.may(Kind.WRAPPED, Kind.BARE) is None and not model.made & averaged_by_hand(graph)):
+        return False
+    return trains(graph, call)

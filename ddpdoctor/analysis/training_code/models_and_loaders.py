@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, gradients_in
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Cut, Function
 
@@ -93,6 +94,16 @@ def always_wrapped(graph: CallGraph, value: Value) -> bool:
     return value.may(Kind.WRAPPED) is not None and all(
         one.kind is Kind.WRAPPED or (one.kind is Kind.MODEL and one.made in inner) for one in rest
     )
+
+
+def averaged_by_hand(graph: CallGraph) -> frozenset[str]:
+    """The calls that made the models whose gradients a collective of the program reduces, parameter by parameter."""
+
+    def find() -> frozenset[str]:
+        given = (gradients_in(call) for purpose in COLLECTIVE for _, call in graph.calls(purpose))
+        return frozenset(one.made for one in given if one is not None and one.made)
+
+    return graph.once("averaged by hand", find)
 
 
 def is_of_wrapped(graph: CallGraph, function: Function, value: Value) -> bool:

@@ -6,9 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
+from ddpdoctor.analysis.training_code.collective_calls import (
+    COLLECTIVE,
+    asks_for_gradient,
+    gradients_in,
+    in_both_branches,
+    is_collective,
+)
 from ddpdoctor.analysis.training_code.guards import unconditional
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 
 DEEPEST = 6
 
@@ -84,10 +90,17 @@ def _around(graph: CallGraph, function: Function, depth: int) -> CallOfAllRanks 
 
 def _certain(graph: CallGraph, function: Function, depth: int) -> Iterator[CallOfAllRanks]:
     for call in function.calls:
-        if not unconditional(call.guards, function):
+        if not unconditional(_decisive(call), function):
             if is_collective(call) and in_both_branches(call, function):
                 yield CallOfAllRanks(call)
         elif is_collective(call):
             yield CallOfAllRanks(call)
         elif (found := _through(graph, call, depth - 1)) is not None:
             yield found
+
+
+def _decisive(call: Call) -> tuple[Guard, ...]:
+    """The tests around a call that may end otherwise on another rank: whether a parameter has a gradient does not."""
+    if gradients_in(call) is None:
+        return call.guards
+    return tuple(guard for guard in call.guards if not asks_for_gradient(guard))

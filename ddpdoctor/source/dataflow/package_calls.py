@@ -31,7 +31,7 @@ _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float",
                           "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
 _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "arange", "as_tensor",
                         "FloatTensor", "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
-_PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
+_PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed", "filter"})
 """What goes over the same batches as its argument."""
 _PARTS_OF_MODELS = frozenset({"modules", "named_modules", "children", "named_children"})
 _JOIN_TENSORS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
