@@ -59,7 +59,7 @@ def run(*command: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess
     return subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
-        env={**os.environ, **environ},
+        env={**os.environ, "PYTEST_ADDOPTS": "", **environ},  # options of this run are not meant for the one inside
         capture_output=True,
         text=True,
         timeout=110,
