@@ -36,8 +36,8 @@ SYMPTOMS = (
     ),
     Symptom(
         "runs or outputs appear once per rank",
-        ("DDP758", "DDP759", "DDP218"),
-        ("wandb creates several runs", "everything is logged 8 times", "several run folders"),
+        ("DDP755", "DDP758", "DDP759", "DDP218"),
+        ("wandb creates several runs", "everything is logged 8 times", "several run folders", "every gpu prints", "several tqdm bars"),
     ),
     Symptom(
         "spawn cannot pickle or import",
