@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from typing_extensions import ParamSpec
+from typing_extensions import TypeVarTuple, Unpack
 
 T = TypeVar("T")
 S = TypeVar("S")
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 
 _NOTHING = 1 << 30
 MOST_ANEW = 500_000  # answers of one run that are dropped: generated code may hold rings of thousands of names
@@ -37,7 +37,7 @@ class Answers(Generic[T]):
     """The outermost open question that was met since the innermost was asked."""
     _dropped: int = 0
 
-    def ask(self, key: Hashable, find: Callable[[], T]) -> T | None:
+    def ask(self, key: Hashable, find: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T | None:
         """The answer, by `find` where it is not known; None while the question is open."""
         if (known := self.whole.get(key)) is not None:
             return known
@@ -50,7 +50,7 @@ class Answers(Generic[T]):
         level = self._open[key] = len(self._open)
         outer, self._lacks, mark = self._lacks, _NOTHING, len(self._stack)
         try:
-            found = find()
+            found = find(*args)
         finally:
             del self._open[key]
             lacks = self._lacks
@@ -65,11 +65,11 @@ class Answers(Generic[T]):
             self._drop(mark)
         return found
 
-    def watch(self, find: Callable[P, S], *args: P.args, **kwargs: P.kwargs) -> tuple[S, bool]:
+    def watch(self, find: Callable[[Unpack[Ts]], S], *args: Unpack[Ts]) -> tuple[S, bool]:
         """What `find` gives, and whether it met no open question."""
         outer, self._lacks = self._lacks, _NOTHING
         try:
-            found = find(*args, **kwargs)
+            found = find(*args)
             return found, self._lacks == _NOTHING
         finally:
             if outer < self._lacks:

@@ -147,9 +147,9 @@ def _which(operator: ast.cmpop, constant: set[str] | None) -> str:
     return "first" if isinstance(operator, ast.LtE | ast.Lt) else ""
 
 
-def either_or_both(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+def either_or_both(values: Values, node: ast.BoolOp, at: At) -> Iterator[Origin]:
     """What `a and b` or `a or b` depends on."""
-    for origins in _tested(values, node, parts, at):
+    for origins in _tested(values, node, node.values, at):
         for origin in truth(origins) if isinstance(node.op, ast.And) else origins:
             if origin.kind in RANK_KINDS and origin.kind is not Kind.RANK:
                 yield replace(origin, kind=Kind.RANK, note="others")  # a number is true where it is not 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from ddpdoctor.source.syntax.scopes import Definition, Scope
 class Evaluator(Values):
     """Follows names, parameters, attributes, and functions across modules."""
 
-    _meanings: dict[tuple[int, int, int], Meaning] = field(default_factory=dict)
+    _meanings: dict[Hashable, Meaning] = field(default_factory=dict)
     """What calls are for, once that is known: by the call, the context and the object."""
 
     @cached_property
@@ -41,7 +41,7 @@ class Evaluator(Values):
         """What a call is for."""
         context = None if self.context is None else self.context_in(at.scope)
         single = None if self.single is None else self.single_in(at.scope)
-        key = (id(node), id(context), id(single))
+        key = id(node) if context is None and single is None else (id(node), id(context), id(single))
         if (known := self._meanings.get(key)) is not None:
             return known
         found, whole = found_meaning(self, node, at)
@@ -51,11 +51,12 @@ class Evaluator(Values):
 
     def objects_in(self, node: ast.expr, at: At) -> Origins:
         """The objects of the program's classes in a list that a loop goes over."""
+        return self.once(
+            (id(node), "listed"), self.context_in(at.scope), self.single_in(at.scope), self._listed, node, at
+        )
 
-        def found() -> Iterable[Origin]:
-            return (each.object or Origin(kind=Kind.UNKNOWN, text="item") for each in self._lists.of(node, at))
-
-        return self.once((id(node), "listed"), found, self.context_in(at.scope), self.single_in(at.scope))
+    def _listed(self, node: ast.expr, at: At) -> Iterator[Origin]:
+        return (each.object or Origin(kind=Kind.UNKNOWN, text="item") for each in self._lists.of(node, at))
 
     def methods_of_each(self, node: ast.Call, at: At) -> Iterator[tuple[Scope, At]]:
         """The methods that a call of a loop's variable stands for, and where the object of each is put into the list."""

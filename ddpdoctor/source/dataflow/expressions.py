@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.dataflow.attribute_access import attribute
@@ -25,73 +26,77 @@ from ddpdoctor.source.syntax.divisions import numbered
 from ddpdoctor.source.syntax.scopes import Scope
 
 
+_DECIDED = (ast.Compare, ast.BoolOp, ast.UnaryOp)
+"""The forms of which the call by which a function is looked at may leave one answer."""
+
+
 def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
     """The alternatives of one expression."""
-    if values.context is not None and isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
+    if values.context is not None and isinstance(node, _DECIDED):
         decided = decided_by(values, node, at)
         if decided is not None:
             return (Origin(kind=Kind.CONSTANT, text=repr(decided)),)
-    match node:
-        case ast.Call():
-            return result(values, node, at)
-        case ast.Name(id=name):
-            return _named(values, name, at)
-        case ast.Attribute():
-            return attribute(values, node, at)
-        case ast.Subscript():
-            return item(values, node, at)
-        case ast.Compare(left=left, comparators=others):
-            return compared(values, node, [left, *others], at)
-        case ast.BoolOp(values=parts):
-            return either_or_both(values, node, parts, at)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return tuple(
-                negated(origin)
-                for origin in truth(values.of(operand, at))
-                if origin.kind in TAINTS or origin.kind in {Kind.FUNCTION, Kind.SOME_RANKS}
-            )
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
-            return (Origin(kind=Kind.CONSTANT, text=f"-{value!r}"),)
-        case ast.UnaryOp(operand=operand):
-            return values.of(operand, at)
-        case ast.BinOp():
-            return result_of(values, node, at)
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            decided = decided_by(values, test, at) if values.context is not None else None
-            if decided is not None:
-                return values.of(body if decided else orelse, at)
-            return chosen(values, test, body, orelse, at)
-        case ast.JoinedStr(values=parts):
-            return formatted(values, node, parts, at)
-        case (
-            ast.FormattedValue(value=value)
-            | ast.Starred(value=value)
-            | ast.Await(value=value)
-            | ast.NamedExpr(value=value)
-        ):
-            return values.of(value, at)
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return [origin for part in parts for origin in values.of(part, at)]
-        case ast.Set():
-            return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
-        case ast.Dict(values=parts):
-            found = [origin for part in parts for origin in values.of(part, at)]
-            return [one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED} or one.note == "state-dict"]
-        case ast.ListComp(elt=part, generators=generators) | ast.GeneratorExp(elt=part, generators=generators):
-            return _comprehended(values, part, generators, at)
-        case ast.DictComp(value=part, generators=generators):
-            kinds = {Kind.LOCAL, Kind.SHARED}
-            return [origin for origin in _comprehended(values, part, generators, at) if origin.kind in kinds]
-        case ast.SetComp():
-            return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
-    return ()
+    form = _FORMS.get(type(node))
+    return form(values, node, at) if form is not None else ()
 
 
-def _named(values: Values, name: str, at: At) -> Origins:
+def _named(values: Values, node: ast.Name, at: At) -> Origins:
+    name = node.id
     found = held_under(values, name, at)
     if not found and name in rank_names.RANK_NAMES and not _defined_here(at.scope, name):
         return (Origin(kind=rank_names.RANK_NAMES[name], text=name, note=note_of(name)),)
     return found
+
+
+def _comparison(values: Values, node: ast.Compare, at: At) -> Iterable[Origin]:
+    return compared(values, node, [node.left, *node.comparators], at)
+
+
+def _with_one_operand(values: Values, node: ast.UnaryOp, at: At) -> Iterable[Origin]:
+    if isinstance(node.op, ast.Not):
+        return tuple(
+            negated(origin)
+            for origin in truth(values.of(node.operand, at))
+            if origin.kind in TAINTS or origin.kind in {Kind.FUNCTION, Kind.SOME_RANKS}
+        )
+    if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return (Origin(kind=Kind.CONSTANT, text=f"-{node.operand.value!r}"),)
+    return values.of(node.operand, at)
+
+
+def _by_a_test(values: Values, node: ast.IfExp, at: At) -> Iterable[Origin]:
+    decided = decided_by(values, node.test, at) if values.context is not None else None
+    if decided is not None:
+        return values.of(node.body if decided else node.orelse, at)
+    return chosen(values, node.test, node.body, node.orelse, at)
+
+
+def _itself(
+    values: Values, node: ast.FormattedValue | ast.Starred | ast.Await | ast.NamedExpr, at: At
+) -> Iterable[Origin]:
+    return values.of(node.value, at)
+
+
+def _parts(values: Values, node: ast.Tuple | ast.List, at: At) -> Iterable[Origin]:
+    return [origin for part in node.elts for origin in values.of(part, at)]
+
+
+def _under_keys(values: Values, node: ast.Dict, at: At) -> Iterable[Origin]:
+    found = [origin for part in node.values for origin in values.of(part, at)]
+    return [one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED} or one.note == "state-dict"]
+
+
+def _listed(values: Values, node: ast.ListComp | ast.GeneratorExp, at: At) -> Iterable[Origin]:
+    return _comprehended(values, node.elt, node.generators, at)
+
+
+def _tabled(values: Values, node: ast.DictComp, at: At) -> Iterable[Origin]:
+    kinds = {Kind.LOCAL, Kind.SHARED}
+    return [origin for origin in _comprehended(values, node.value, node.generators, at) if origin.kind in kinds]
+
+
+def _unordered(values: Values, node: ast.Set | ast.SetComp, at: At) -> Iterable[Origin]:
+    return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
 
 
 def _defined_here(scope: Scope, name: str) -> bool:
@@ -116,13 +121,13 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
     for origin in values.of(part, at):
         if origin.kind in TAINTS:
             yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin
-    same = dotted(part) != "" and dotted(part) in {dotted(one) for one in _parts(generators[0].target)}
+    same = dotted(part) != "" and dotted(part) in {dotted(one) for one in _bound(generators[0].target)}
     for origin in values.of(generators[0].iter, at):
         if origin.kind is Kind.UNORDERED or (same and origin.note == "parameters"):
             yield origin
 
 
-def _parts(target: ast.expr) -> list[ast.expr]:
+def _bound(target: ast.expr) -> list[ast.expr]:
     """The names that a loop binds."""
     return target.elts if isinstance(target, ast.Tuple) else [target]
 
@@ -132,3 +137,13 @@ def _is_of_values(test: ast.expr) -> bool:
     return any(
         isinstance(one, ast.Compare) and not isinstance(one.ops[0], ast.In | ast.NotIn) for one in ast.walk(test)
     )
+
+
+_FORMS: dict[type[ast.expr], Callable[[Values, Any, At], Iterable[Origin]]] = {
+    ast.Call: result, ast.Name: _named, ast.Attribute: attribute, ast.Subscript: item, ast.Compare: _comparison,
+    ast.BoolOp: either_or_both, ast.UnaryOp: _with_one_operand, ast.BinOp: result_of, ast.IfExp: _by_a_test,
+    ast.JoinedStr: formatted, ast.FormattedValue: _itself, ast.Starred: _itself, ast.Await: _itself,
+    ast.NamedExpr: _itself, ast.Tuple: _parts, ast.List: _parts, ast.Dict: _under_keys, ast.ListComp: _listed,
+    ast.GeneratorExp: _listed, ast.DictComp: _tabled, ast.Set: _unordered, ast.SetComp: _unordered,
+}  # fmt: skip
+"""By the form of an expression, what it can be."""

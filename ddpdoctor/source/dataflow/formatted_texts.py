@@ -14,8 +14,9 @@ from ddpdoctor.source.syntax.scopes import Block
 _ASKS_FOR_A_FOLDER = frozenset({"exists", "is_dir", "isdir"})
 
 
-def formatted(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+def formatted(values: Values, node: ast.JoinedStr, at: At) -> Iterator[Origin]:
     """The alternatives of a formatted string: what its parts say of the rank, and its text as far as constants tell it."""
+    parts = node.values
     found = [origin for part in parts if isinstance(part, ast.FormattedValue) for origin in values.of(part, at)]
     if not any(isinstance(part, ast.FormattedValue) for part in parts):
         yield Origin(kind=Kind.CONSTANT, text=values.text(node, at.scope))

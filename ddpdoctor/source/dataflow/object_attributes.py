@@ -44,7 +44,7 @@ ARGUMENT_OBJECTS = frozenset(
 def attribute_of(values: Values, cls: Scope, name: str, hops: int = MOST_BASES) -> Origins:
     """What an attribute of a class's objects can hold: all that is assigned to it, or the property of that name."""
     key = (id(cls), f"{hops}.{name}")
-    return values.once(key, lambda: _attribute(values, cls, name, hops), values.context, values.single)
+    return values.once(key, values.context, values.single, _attribute, values, cls, name, hops)
 
 
 def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Origin]:
@@ -169,7 +169,7 @@ def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
 def field_of(values: Values, owner: str, name: str, file: str) -> Origins:
     """What `owner.name` can hold in a file: all that its programs assign to it, or an option of this name."""
     near = values.code.files_near(file)
-    return values.once((id(near), f"{owner}.{name}"), lambda: _field(values, owner, name, near))
+    return values.once((id(near), f"{owner}.{name}"), None, None, _field, values, owner, name, near)
 
 
 def _field(values: Values, owner: str, name: str, near: frozenset[str]) -> Iterable[Origin]:
@@ -191,7 +191,7 @@ def held_by_any(values: Values, name: str, file: str) -> Origins:
     A callback gets its trainer so: `trainer.model`, `runner.loader`.
     """
     near = values.code.files_near(file)
-    return values.once((id(near), f"*.{name}"), lambda: _held_by_any(values, name, near))
+    return values.once((id(near), f"*.{name}"), None, None, _held_by_any, values, name, near)
 
 
 def _held_by_any(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]:

@@ -62,8 +62,8 @@ def joined(origins: Iterable[Origin]) -> Origins:
 
     Where there are too many, those that say least are left out.
     """
-    if type(origins) is tuple and len(origins) < 2:
-        return origins
+    if (type(origins) is tuple or type(origins) is list) and len(origins) < 2:
+        return tuple(origins)
     found: dict[tuple[Kind, str, str, str], Origin] = {}
     for origin in origins:
         found.setdefault((origin.kind, origin.text, origin.made, origin.note), origin)

@@ -26,7 +26,7 @@ _SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
 def parameter_of(values: Values, scope: Scope, name: str) -> Origins:
     """What the callers of a function give for a parameter; the default where none is known."""
     context, single = values.context_in(scope), values.single_in(scope)
-    return values.once((id(scope), name), lambda: _parameter(values, scope, name), context, single)
+    return values.once((id(scope), name), context, single, _parameter, values, scope, name)
 
 
 def _parameter(values: Values, scope: Scope, name: str) -> Origins:
@@ -140,9 +140,8 @@ def rest_of(values: Values, scope: Scope, name: str) -> Origins | None:
     """What the callers give for `*name`, the parameter that takes all other positions; None of any other name."""
     if name != rest_name(scope):
         return None
-    return values.once(
-        (id(scope), f"*{name}"), lambda: _rest(values, scope), values.context_in(scope), values.single_in(scope)
-    )
+    context, single = values.context_in(scope), values.single_in(scope)
+    return values.once((id(scope), f"*{name}"), context, single, _rest, values, scope)
 
 
 def _rest(values: Values, scope: Scope) -> Iterable[Origin]:

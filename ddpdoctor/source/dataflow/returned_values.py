@@ -21,7 +21,7 @@ def returned(
     values: Values, function: Scope, context: CallingContext | None = None, single: SingleObject | None = None
 ) -> Origins:
     """What a function of the program gives back, by one call of it or of one object where these are given."""
-    return values.once((id(function), "return"), lambda: _returned(values, function), context, single)
+    return values.once((id(function), "return"), context, single, _returned, values, function)
 
 
 def uncalled(values: Values, function: Scope, name: str) -> Origin:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+from typing_extensions import TypeVarTuple, Unpack
+
 from ddpdoctor.evidence.code_values import Origin
 from ddpdoctor.source.dataflow.answers import Answers
 from ddpdoctor.source.dataflow.origins import At, Meaning, Origins, constant, joined, without_context
@@ -29,6 +31,7 @@ from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 DEEPEST = 400  # questions within each other; where some are cut off, which was asked first decides what is known
 FRAMES = 40  # of Python's stack for each of them, at most
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(eq=False)
@@ -107,7 +110,8 @@ class Values(ABC):
         outer, around = self.context, self.single
         inner = None if outer is None else self.context_in(at.scope)
         single = None if around is None else self.single_in(at.scope)
-        key = (id(node), id(at.scope) if at.order == END else at.order, id(inner), id(single))
+        asked: Hashable = (id(node), id(at.scope) if at.order == END else at.order)
+        key = asked if inner is None and single is None else (asked, id(inner), id(single))
         if (found := self.answers.whole.get(key)) is not None:
             return found
         if type(node) is ast.Name and inner is None and key not in self.answers.partial:
@@ -117,7 +121,7 @@ class Values(ABC):
         self._depth += 1
         self.context, self.single = inner, single
         try:
-            return self.answers.ask(key, lambda: joined(self.evaluate(node, at))) or ()
+            return self.answers.ask(key, _joined, self.evaluate, node, at) or ()
         finally:
             self._depth -= 1
             self.context, self.single = outer, around
@@ -133,14 +137,15 @@ class Values(ABC):
         """What one assignment gives a name; the same wherever the name is used."""
         context = None if self.context is None else self.context_in(scope)
         single = None if self.single is None else self.single_in(scope)
-        return self.once((id(definition), "given"), lambda: self.assigned(key, definition, scope), context, single)
+        return self.once((id(definition), "given"), context, single, self.assigned, key, definition, scope)
 
     def once(
         self,
         key: tuple[int, str],
-        find: Callable[[], Iterable[Origin]],
-        context: CallingContext | None = None,
-        single: SingleObject | None = None,
+        context: CallingContext | None,
+        single: SingleObject | None,
+        find: Callable[[Unpack[Ts]], Iterable[Origin]],
+        *args: Unpack[Ts],
     ) -> Origins:
         """What `find` gives in a context and of an object, sought once; nothing where it is asked for while it is sought."""
         asked = _question(key, context, single)
@@ -149,7 +154,7 @@ class Values(ABC):
         outer, around = self.context, self.single
         self.context, self.single = context, single
         try:
-            return self.answers.ask(asked, lambda: joined(find())) or ()
+            return self.answers.ask(asked, _joined, find, *args) or ()
         finally:
             self.context, self.single = outer, around
 
@@ -206,4 +211,8 @@ class Values(ABC):
 
 def _question(key: tuple[int, str], context: CallingContext | None, single: SingleObject | None) -> Hashable:
     """What is asked in a context and of an object, as answers are kept."""
-    return *key, id(context), id(single)
+    return key if context is None and single is None else (key, id(context), id(single))
+
+
+def _joined(find: Callable[[Unpack[Ts]], Iterable[Origin]], *args: Unpack[Ts]) -> Origins:
+    return joined(find(*args))
