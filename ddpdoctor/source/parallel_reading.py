@@ -23,7 +23,9 @@ from ddpdoctor.source.training_code import Judge, Reading, python_files, read_ap
 
 FEW = 100  # below that starting processes costs more than it saves
 PROCESSES = 2
-MOST_BYTES = 1 << 18  # of a part's text: its trees take 60 times as much, and the last part is one process's alone
+MOST_BYTES = (
+    1 << 17
+)  # of a part's text: its trees take 60 times as much, in pages that the system hands out for each part anew
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]{0,9999}|(?:[\w, \t]|\\\r?\n)*)|import[ \t]+([\w., \t]+))",
     re.MULTILINE,

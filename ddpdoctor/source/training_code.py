@@ -304,7 +304,8 @@ def _words(source: Source, unused: UnusedParts) -> set[str]:
     for scope in source.scopes:
         for call in scope.calls:
             name = call.last or getattr(call.node.func, "attr", "")
-            found.add("" if _is_idle(call, name, scope, unused) else name)
+            if name not in _MAY_BE_IDLE or not _is_idle(call, name, scope, unused):
+                found.add(name)
             for keyword in call.node.keywords:
                 if keyword.arg:
                     found.add(f"{keyword.arg}=")
@@ -316,6 +317,9 @@ def _words(source: Source, unused: UnusedParts) -> set[str]:
     return found - {""}
 
 
+_MAY_BE_IDLE = frozenset({"requires_grad_", "destroy_process_group"})
+
+
 def _is_idle(call: RawCall, name: str, scope: Scope, unused: UnusedParts) -> bool:
     """Whether a call does not do what its word is asked for: it unfreezes nothing, or stands in a function that nothing calls.
 
@@ -323,7 +327,7 @@ def _is_idle(call: RawCall, name: str, scope: Scope, unused: UnusedParts) -> boo
     """
     if name == "requires_grad_":
         return _freezes(call.node)
-    if name != "destroy_process_group" or any(other.last == "init_process_group" for other in scope.calls):
+    if any(other.last == "init_process_group" for other in scope.calls):
         return False
     return unused.is_function(scope)
 

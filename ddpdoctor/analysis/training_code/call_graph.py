@@ -199,9 +199,10 @@ class CallGraph:
 
 def all_made(call: Call) -> AbstractSet[str]:
     """The ids of the calls that made what a call takes: its receiver first, then its arguments in their order."""
-    found = dict.fromkeys(call.receiver.made if call.receiver is not None else ())
-    for argument in call.arguments:
-        for origin in argument.value.origins:
+    found: dict[str, None] = {}
+    values = [argument.value for argument in call.arguments]
+    for value in values if call.receiver is None else [call.receiver, *values]:
+        for origin in value.origins:
             if origin.made:
                 found[origin.made] = None
     return found.keys()

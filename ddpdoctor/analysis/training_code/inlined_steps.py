@@ -107,6 +107,10 @@ def is_unfolded(graph: CallGraph, step: InlinedStep) -> bool:
     )
 
 
-def calls_in(steps: tuple[InlinedStep, ...]) -> list[tuple[int, InlinedStep, Call]]:
-    """The calls among steps, with their position."""
-    return [(position, step, step.item) for position, step in enumerate(steps) if isinstance(step.item, Call)]
+def calls_in(steps: tuple[InlinedStep, ...], *does: str) -> list[tuple[int, InlinedStep, Call]]:
+    """The calls for one of these purposes among steps, with their position; all calls where none is named."""
+    return [
+        (position, step, item)
+        for position, step in enumerate(steps)
+        if type(item := step.item) is Call and (not does or item.does in does)
+    ]

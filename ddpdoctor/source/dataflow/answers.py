@@ -38,14 +38,13 @@ class Answers(Generic[T]):
     _dropped: int = 0
 
     def ask(self, key: Hashable, find: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T | None:
-        """The answer, by `find` where it is not known; None while the question is open."""
-        if (known := self.whole.get(key)) is not None:
-            return known
-        if (partial := self.partial.get(key)) is not None:
-            self._lacks = min(self._lacks, partial[1])
-            return partial[0]
-        if (level := self._open.get(key)) is not None:
-            self._lacks = min(self._lacks, level)
+        """The answer to a question that `whole` does not have, by `find`; None while the question is open."""
+        if key in self.partial:
+            answer, lacks = self.partial[key]
+            self._lacks = min(self._lacks, lacks)
+            return answer
+        if key in self._open:
+            self._lacks = min(self._lacks, self._open[key])
             return None
         level = self._open[key] = len(self._open)
         outer, self._lacks, mark = self._lacks, _NOTHING, len(self._stack)

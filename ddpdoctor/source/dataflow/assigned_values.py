@@ -16,6 +16,9 @@ from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.syntax.scopes import Block, Definition, Scope
 
 _SIZES = frozenset({Kind.WORLD_SIZE, Kind.DEVICE_COUNT})
+_SIGNS = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}
+"""How a step of a chain is written, by the form of the definition; `=` for all others."""
+_SCALES = {"Div": "divides", "Mult": "multiplies"}
 _KEPT_IN_LISTS = frozenset({Kind.LOCAL, Kind.SHARED, Kind.CPU_TENSOR})
 
 
@@ -45,7 +48,7 @@ def given_by(values: Values, key: str, definition: Definition, scope: Scope) -> 
 
 def _changed(values: Values, found: Origins, key: str, definition: Definition, scope: Scope) -> Origins:
     """What `key += found`, or a call such as `key.append(found)`, adds to a name."""
-    note = {"Div": "divides", "Mult": "multiplies"}.get(definition.operator, "")
+    note = _SCALES.get(definition.operator, "")
     sized = (replace(one, note=note) for one in found if note and one.kind in _SIZES and not one.note)
     kept = (one for one in found if one.kind in _KEPT_IN_LISTS or one.note == "drawn")
     is_count = isinstance(definition.value, ast.Constant)
@@ -109,10 +112,12 @@ def _element(values: Values, found: Origins, definition: Definition, at: At) -> 
 
 def _linked(values: Values, found: Origins, key: str, definition: Definition, scope: Scope) -> Origins:
     """The alternatives with one more step in their chains: this assignment."""
-    if all(origin.kind in QUIET for origin in found):
+    for origin in found:
+        if origin.kind not in QUIET:
+            break
+    else:
         return found
     file, line = values.project.sources[scope.file].place(definition.line)
     shown = values.text(definition.value, scope)
-    sign = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}.get(definition.form, "=")
-    link = Link(text=f"{key} {sign} {shown}", file=file, line=line)
+    link = Link(text=f"{key} {_SIGNS.get(definition.form, '=')} {shown}", file=file, line=line)
     return with_link(found, link)

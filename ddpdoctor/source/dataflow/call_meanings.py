@@ -27,6 +27,9 @@ SHARDS = (frozenset({"shard_id", "num_shards"}), frozenset({"index", "num_shards
 """The keywords by which DALI and `datasets` are told the rank's part of the data."""
 _OF_SEVERAL_RANKS = frozenset({"launcher", "strategy"})
 """The keywords by which a runner of MMEngine makes the process group."""
+_OF_LAUNCHERS = {"accelerator": framework_names.OF_ACCELERATE, "fabric": framework_names.OF_FABRIC}
+"""The methods of the objects of Accelerate and of Lightning Fabric that all ranks meet in, by the note of the object."""
+_FORWARDS = frozenset({"forward", "module"})
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 _DATA = frozenset({"batch", "item", "forward"})
 """Notes of what a loader, or another forward, gives to a forward."""
@@ -86,15 +89,12 @@ def _word(parts: Sequence[ast.expr | None], words: list[str], position: int) -> 
 
 
 def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
-    name = dotted(node.func)
+    func = node.func
+    name = dotted(func)
     if (asked := look_up(node)) is not None and (found := _looked_up(values, asked, at)) is not None:
         return Meaning(found.name, found, _of_class(values, found))
-    if (
-        not isinstance(node.func, ast.Attribute)
-        and (named := _by_text(values, node.func, at))
-        and (does := _known(named))
-    ):
-        return Meaning(canonical(named), None, does)
+    if type(func) is not ast.Attribute and (named := _by_text(values, func, at)) and _of_name(named).does:
+        return _of_name(named)
     if name:
         first = name.partition(".")[0]
         if name == "cls" and at.scope.of_class is not None:
@@ -111,21 +111,17 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             meant = values.project.resolve(at.scope, name)
             if isinstance(meant, Scope):
                 return Meaning(meant.name, meant, _of_class(values, meant))
-            if isinstance(node.func, ast.Attribute) and (method := _of_member(values, node.func, at)) is not None:
+            if type(func) is ast.Attribute and (method := _of_member(values, func, at)) is not None:
                 return Meaning(name, method)
-            full = meant if isinstance(meant, str) else name
-            does = _known(full)
-            called = canonical(full)
-            if does:
-                return Meaning(called, None, does)
-            if _is_imported(at.scope, first):
-                return Meaning(called)
+            known = _of_name(meant if type(meant) is str else name)
+            if known.does or _is_imported(at.scope, first):
+                return known
             if "." not in name:
-                taken = method_by_text(values, node.func, at)
+                taken = method_by_text(values, func, at)
                 does = names.METHODS.get(taken, "")
-                return _called_object(values, node, at, Meaning(f".{taken}", None, does) if does else Meaning(called))
-    if isinstance(node.func, ast.Attribute):
-        return _method(values, node, at)
+                return _called_object(values, node, at, Meaning(f".{taken}", None, does) if does else known)
+    if type(func) is ast.Attribute:
+        return _method(values, node, func, at)
     return _called_object(values, node, at, Meaning(name))
 
 
@@ -197,9 +193,13 @@ def canonical(full: str) -> str:
 
 
 @lru_cache(names.MOST_NAMES)
+def _of_name(full: str) -> Meaning:
+    """What a call of this full name is for, whoever makes it."""
+    called = canonical(full)
+    return Meaning(called, None, _known(called))
+
+
 def _known(full: str) -> str:
-    """What a function of this full name is for."""
-    full = canonical(full)
     last = full.rpartition(".")[2]
     if full in names.FUNCTIONS:
         return names.FUNCTIONS[full]
@@ -275,13 +275,12 @@ def is_variable(scope: Scope, name: str) -> bool:
     return False
 
 
-def _method(values: Values, node: ast.Call, at: At) -> Meaning:
-    assert isinstance(node.func, ast.Attribute)
-    name = node.func.attr
-    receiver = values.of(node.func.value, at)
+def _method(values: Values, node: ast.Call, func: ast.Attribute, at: At) -> Meaning:
+    name = func.attr
+    receiver = values.of(func.value, at)
     if receiver and (known := _of_known_object(values, receiver, name, node, at)) is not None:
         return known
-    if name.endswith("_") and is_gradient(node.func.value):
+    if name.endswith("_") and is_gradient(func.value):
         return Meaning(f".{name}", None, "change-gradient")
     does = names.METHODS.get(name, "")
     if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:
@@ -303,31 +302,34 @@ def _of_known_object(values: Values, receiver: Origins, name: str, node: ast.Cal
                 and is_trainer(values.project, cls)
             ):
                 return Meaning(f".{name}", None, "collective-run")
-    kinds = {origin.kind for origin in receiver}
-    notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
-    if ("accelerator" in notes and name in framework_names.OF_ACCELERATE) or (
-        "fabric" in notes and name in framework_names.OF_FABRIC
-    ):
-        return Meaning(f".{name}", None, "collective")
-    if name == "print" and notes & {"accelerator", "fabric"}:  # the main process alone prints
-        return Meaning(f".{name}", None, "log")
-    if "generator" in notes and name in names.OF_GENERATORS:
-        return Meaning(f".{name}", None, "split")
-    if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
-        return Meaning(f".{name}", None, "collective")
-    if "engine" in notes and name == "run":
-        return Meaning(f".{name}", None, "run-engine")
-    if "lightning-trainer" in notes and name in framework_names.OF_LIGHTNING_TRAINER:
-        return Meaning(f".{name}", None, "collective")
-    if notes and any(name in framework_names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
-        return Meaning(f".{name}", None, "collective-run")
-    if "deepspeed" in notes and name in framework_names.OF_DEEPSPEED:
-        return Meaning(f".{name}", None, "collective")
-    if Kind.WRAPPED in kinds and name in {"forward", "module"}:
-        return Meaning(f".{name}", None, "forward")
-    if Kind.BARE in kinds and name in _TRAINED:
-        return Meaning(f".{name}", None, "forward")
+    if does := _of_library_object({origin.note for origin in receiver if origin.kind is Kind.OBJECT}, name):
+        return Meaning(f".{name}", None, does)
+    for origin in receiver:
+        if (origin.kind is Kind.WRAPPED and name in _FORWARDS) or (origin.kind is Kind.BARE and name in _TRAINED):
+            return Meaning(f".{name}", None, "forward")
     return _of_inner_model(values, receiver, name, node, at)
+
+
+def _of_library_object(notes: set[str], name: str) -> str:
+    """What a method is for of objects of libraries, of which these are the notes; empty where they do not tell."""
+    if not notes:
+        return ""
+    if "accelerator" in notes or "fabric" in notes:
+        if any(name in _OF_LAUNCHERS.get(note, ()) for note in notes):
+            return "collective"
+        if name == "print":  # the main process alone prints
+            return "log"
+    if "generator" in notes and name in names.OF_GENERATORS:
+        return "split"
+    if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
+        return "collective"
+    if "engine" in notes and name == "run":
+        return "run-engine"
+    if "lightning-trainer" in notes and name in framework_names.OF_LIGHTNING_TRAINER:
+        return "collective"
+    if any(name in framework_names.RUNS_OF_TRAINERS.get(note, ()) for note in notes):
+        return "collective-run"
+    return "collective" if "deepspeed" in notes and name in framework_names.OF_DEEPSPEED else ""
 
 
 def _of_inner_model(values: Values, receiver: Origins, name: str, node: ast.Call, at: At) -> Meaning | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from ddpdoctor.source.dataflow.expressions import evaluate
 from ddpdoctor.source.dataflow.listed_objects import ListedObjects
 from ddpdoctor.source.dataflow.origins import At, Meaning, Origins
 from ddpdoctor.source.dataflow.values import Values
-from ddpdoctor.source.syntax.scopes import Definition, Scope
+from ddpdoctor.source.syntax.scopes import Scope
 
 
 @dataclass(eq=False)
@@ -29,13 +29,8 @@ class Evaluator(Values):
         """What the lists of the program hold."""
         return ListedObjects(self)
 
-    def evaluate(self, node: ast.expr, at: At) -> Iterable[Origin]:
-        """The alternatives of an expression, from what its parts can be."""
-        return evaluate(self, node, at)
-
-    def assigned(self, key: str, definition: Definition, scope: Scope) -> Origins:
-        """What an assignment gives a name."""
-        return given_by(self, key, definition, scope)
+    evaluate = evaluate
+    assigned = given_by
 
     def meaning(self, node: ast.Call, at: At) -> Meaning:
         """What a call is for."""

@@ -25,7 +25,6 @@ from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.divisions import numbered
 from ddpdoctor.source.syntax.scopes import Scope
 
-
 _DECIDED = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 """The forms of which the call by which a function is looked at may leave one answer."""
 

@@ -66,9 +66,11 @@ def joined(origins: Iterable[Origin]) -> Origins:
         return tuple(origins)
     found: dict[tuple[Kind, str, str, str], Origin] = {}
     for origin in origins:
-        found.setdefault((origin.kind, origin.text, origin.made, origin.note), origin)
-        if len(found) >= MOST_SEEN:
-            break
+        key = (origin.kind, origin.text, origin.made, origin.note)
+        if key not in found:
+            found[key] = origin
+            if len(found) >= MOST_SEEN:
+                break
     if len(found) <= MOST_ORIGINS:
         return tuple(found.values())
     alike: dict[tuple[Kind, str], int] = {}

@@ -21,6 +21,8 @@ def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tup
 
     `definitions` are all of one name, by their order.
     """
+    if len(definitions) == 1 and (only := only_definition(definitions, order, block)) is not None:
+        return [only], True
     found: list[Definition] = []
     killer: Definition | None = None
     branches: dict[int, set[int]] = {}
@@ -42,10 +44,11 @@ def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tup
     return found, killer is not None
 
 
-def only_definition(definitions: Sequence[Definition] | None, order: int, block: Block) -> Definition | None:
+def only_definition(definitions: Sequence[Definition], order: int, block: Block) -> Definition | None:
     """The definition of a name that has no other, where `block` is passed only behind it; None of any other name."""
-    only = definitions[0] if definitions is not None and len(definitions) == 1 else None
-    return only if only is not None and only.order < order and only.kills and block.inside(only.block) else None
+    only = definitions[0]
+    alone = len(definitions) == 1 and only.order < order and only.kills
+    return only if alone and (only.block is block or block.inside(only.block)) else None
 
 
 def _in_loop(block: Block) -> bool:

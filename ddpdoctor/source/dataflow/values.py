@@ -26,6 +26,7 @@ from ddpdoctor.source.program.function_traits import FunctionTraits
 from ddpdoctor.source.program.index import Index
 from ddpdoctor.source.program.program_code import ProgramCode
 from ddpdoctor.source.program.project import Project
+from ddpdoctor.source.syntax.code_text import segment
 from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 
 DEEPEST = 400  # questions within each other; where some are cut off, which was asked first decides what is known
@@ -48,7 +49,15 @@ class Values(ABC):
     """The call by which the function is looked at that is evaluated now; None where all of its callers count."""
     single: SingleObject | None = None
     """The object whose attributes and methods are evaluated now; None where all objects of the class count."""
+    project: Project = field(init=False)
+    """The files of the run and the names that they import."""
+    index: Index = field(init=False)
+    """Who calls and sets what, over all files."""
     _depth: int = 0
+
+    def __post_init__(self) -> None:
+        """Both are asked for at every step."""
+        self.project, self.index = self.code.project, self.code.index
 
     @abstractmethod
     def evaluate(self, node: ast.expr, at: At) -> Iterable[Origin]:
@@ -69,16 +78,6 @@ class Values(ABC):
     @abstractmethod
     def methods_of_each(self, node: ast.Call, at: At) -> Iterator[tuple[Scope, At]]:
         """The methods that a call of a loop's variable stands for, and where the object of each is put into the list."""
-
-    @property
-    def project(self) -> Project:
-        """The files of the run and the names that they import."""
-        return self.code.project
-
-    @property
-    def index(self) -> Index:
-        """Who calls and sets what, over all files."""
-        return self.code.index
 
     @cached_property
     def functions(self) -> FunctionTraits:
@@ -130,7 +129,8 @@ class Values(ABC):
         """What the only definition of a variable gives, where that is known already: so it is for most names in functions."""
         if at.scope.parent is None:  # other functions may assign to a variable of a module
             return None
-        only = only_definition(at.scope.definitions.get(name), at.order, at.block)
+        given = at.scope.definitions.get(name)
+        only = only_definition(given, at.order, at.block) if given else None
         return self.answers.whole.get(_question((id(only), "given"), None, single)) if only is not None else None
 
     def defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
@@ -201,7 +201,7 @@ class Values(ABC):
 
     def text(self, node: ast.AST | None, scope: Scope) -> str:
         """An expression as it is written, on one line and shortened."""
-        return self.code.text(node, scope)
+        return segment(self.code.lines[scope.file], node)
 
     def where(self, node: ast.expr, scope: Scope) -> str:
         """`file:line:column` of an expression, with the context where there is one."""

@@ -262,7 +262,7 @@ def positions_of(values: Values, node: ast.Call, at: At) -> list[tuple[ast.expr,
     """The positional arguments of a call; in place of `*name` those that it stands for, where one call gives them."""
     found: list[tuple[ast.expr, At]] = []
     for each in node.args:
-        if not isinstance(each, ast.Starred):
+        if type(each) is not ast.Starred:
             found.append((each, at))
             continue
         sites = ways_into(values, at.scope)[0]

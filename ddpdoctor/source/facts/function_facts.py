@@ -134,7 +134,9 @@ class FunctionFacts:
     def _divided(self, scope: Scope) -> Iterator[str]:
         """The calls that shuffle a list of which the function takes the first part and the rest."""
         shuffled = [(dotted(raw.node.args[0]), raw.node) for raw in scope.calls if shuffles(raw.node)]
-        slices = [each for each in ast.walk(scope.node) if isinstance(each, ast.Subscript)] if shuffled else []
+        if not shuffled:
+            return
+        slices = [each for each in ast.walk(scope.node) if isinstance(each, ast.Subscript)]
         bounds = [
             (dotted(one.value), one.slice) for one in slices if isinstance(one.slice, ast.Slice) and not one.slice.step
         ]

@@ -32,7 +32,10 @@ class LoopFacts:
 
     def of(self, scope: Scope) -> Iterator[Loop]:
         """The loops of a function."""
-        tells = any(getattr(call.node.func, "attr", "") == "set_epoch" for call in scope.calls)
+        if not scope.loops:
+            return
+        called = (call.node.func for call in scope.calls)
+        tells = any(type(func) is ast.Attribute and func.attr == "set_epoch" for func in called)
         bound = _bound_in_loops(scope) if tells else {}
         for raw in scope.loops:
             yield self._loop(raw, scope, binds=tuple(bound.get(id(raw.body), ())))

@@ -50,8 +50,12 @@ class Surroundings:
 
     def place(self, scope: Scope, node: ast.AST) -> Place:
         """Where a node of a function is."""
-        file, line = self.values.project.sources[scope.file].place(getattr(node, "lineno", 1))
-        return Place(file=file, line=line, column=getattr(node, "col_offset", 0) + 1, function=scope.name)
+        try:
+            line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
+        except AttributeError:  # a module
+            line, column = 1, 0
+        file, line = self.values.project.sources[scope.file].place(line)
+        return Place(file=file, line=line, column=column + 1, function=scope.name)
 
     def around(self, block: Block, order: int, scope: Scope) -> EnclosingBlocks:
         """What stands around a place of a function."""

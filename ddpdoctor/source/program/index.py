@@ -15,6 +15,7 @@ from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 
 OPTION_MAKERS = frozenset({"add_argument", "option"})
 """Of argparse and of click: what declares an option of the command line."""
+_OF_THE_OBJECT = ("self.", "cls.")
 _PARSES_OPTIONS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 """Of argparse: what gives an object that holds the options."""
 
@@ -222,30 +223,37 @@ class Index:
 
     def _call(self, scope: Scope, call: RawCall) -> None:
         node, name = call.node, call.name
+        func = node.func
         asked = look_up(node)
         if asked is not None and isinstance(asked.key, ast.Constant) and isinstance(asked.key.value, str):
             self.asking.append((scope, call, asked))
-        member = isinstance(node.func, ast.Attribute)
-        if isinstance(node.func, ast.Call) and dotted(node.func.func) == "getattr" and len(node.func.args) > 1:
+        if type(func) is ast.Call and dotted(func.func) == "getattr" and len(func.args) > 1:
             self.by_text.append((scope, call))
-        last = node.func.attr if isinstance(node.func, ast.Attribute) else name
+        member = type(func) is ast.Attribute
+        last = func.attr if type(func) is ast.Attribute else name
         if last in OPTION_MAKERS and node.args:
             self._option(scope, call)
         if last in STARTERS or (last == "run" and member):
             self._started(scope, call, last)
         if name:
             call.meant = self.project.resolve(scope, name)
-            call.target = self._called(scope, name, call.meant)
-        target, made = call.target, _made_by(scope, call)
+            if type(call.meant) is not str or name.startswith(_OF_THE_OBJECT) or name == "cls":
+                self._own_call(scope, call)
+        target = call.target
+        if target is None and member:
+            self.methods.setdefault(last, []).append((scope, call))
+        if target is None and last:
+            self.named.setdefault(last, []).append((scope, call))
+
+    def _own_call(self, scope: Scope, call: RawCall) -> None:
+        """Enter a call of what may be a function or a class of the program."""
+        target = call.target = self._called(scope, call.name, call.meant)
+        made = _made_by(scope, call)
         if made is not None:
             self.constructions.setdefault(id(made), []).append((scope, call))
         if target is not None:
             first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
-            self._site(target, Site(scope, call, tuple(node.args), _keywords(node), first))
-        elif member:
-            self.methods.setdefault(last, []).append((scope, call))
-        if target is None and last:
-            self.named.setdefault(last, []).append((scope, call))
+            self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), first))
 
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)
@@ -260,8 +268,8 @@ class Index:
         return self._called(scope, name, self.project.resolve(scope, name))
 
     def _called(self, scope: Scope, name: str, meant: Scope | tuple[Scope, str] | str) -> Scope | None:
-        first, _, rest = name.partition(".")
-        if first in {"self", "cls"} and rest:
+        if name.startswith(_OF_THE_OBJECT):
+            rest = name.partition(".")[2]
             cls = scope.of_class
             method = self.project.method(cls, rest) if cls is not None and "." not in rest else None
             return self._real.get(id(method), method) if method is None or not is_property(method) else None

@@ -11,8 +11,18 @@ from itertools import islice
 from ddpdoctor.source.program.calls_in_programs import MOST_SITES, CallsInPrograms
 from ddpdoctor.source.program.index import Index, Site
 from ddpdoctor.source.program.project import Project
-from ddpdoctor.source.syntax.code_text import segment
 from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
+
+
+class FileLines(dict[str, list[str]]):
+    """The lines of the files of a run, each file split when it is first asked for."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def __missing__(self, file: str) -> list[str]:
+        self[file] = self._project.sources[file].text.split("\n")
+        return self[file]
 
 
 @dataclass(eq=False)
@@ -37,8 +47,12 @@ class ProgramCode:
     _methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
     _outside: dict[tuple[int, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
-    _lines: dict[str, list[str]] = field(default_factory=dict)
-    """The lines of each file of which an expression was shown."""
+    lines: FileLines = field(init=False)
+    """The lines of each file."""
+
+    def __post_init__(self) -> None:
+        """No file is split before an expression of it is shown."""
+        self.lines = FileLines(self.project)
 
     def remember_makers(self, scopes: Iterable[Scope]) -> None:
         """Enter the calls in some functions that make loaders, samplers and trainers."""
@@ -98,13 +112,6 @@ class ProgramCode:
             for (number, attribute), given in self.index.attributes.items():
                 self._having.setdefault(attribute, {})[number] = given[0][0]
         return self._having.get(name, {}).values()
-
-    def text(self, node: ast.AST | None, scope: Scope) -> str:
-        """An expression as it is written, on one line and shortened."""
-        lines = self._lines.get(scope.file)
-        if lines is None:
-            lines = self._lines[scope.file] = self.project.sources[scope.file].text.split("\n")
-        return segment(lines, node)
 
     def place(self, node: ast.expr, scope: Scope) -> str:
         """`file:line:column` of an expression."""

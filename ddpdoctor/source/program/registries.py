@@ -85,7 +85,9 @@ class Registries:
 def look_up(node: ast.Call) -> LookUp | None:
     """The registry that a call asks for the function that it calls; None of any other call."""
     func = node.func
-    if isinstance(func, ast.Attribute):
+    if type(func) is ast.Name:
+        return None
+    if type(func) is ast.Attribute:
         return LookUp(func.value, node.args[0], 1) if func.attr in _CALLS and node.args else None
     match func:
         case ast.Subscript(value=owner, slice=key):

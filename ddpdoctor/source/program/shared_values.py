@@ -77,10 +77,12 @@ class SharedValues:
         node, last, target = call.node, call.last, call.target
         if not last:
             return []
+        sharing = makes_equal(last) or (last in names.COLLECTIVES and "barrier" not in last)
+        if target is None and not sharing and last not in self.index.owners:
+            return []
         owner = call.name[: -len(last) - 1]
         if target is not None:
             return self._through(node, target, owner)
-        sharing = makes_equal(last) or (last in names.COLLECTIVES and "barrier" not in last)
         owners = self.index.owners.get(last, ()) if owner and not sharing else ()
         method = owners[0].functions[last] if len(owners) == 1 else None
         if (

@@ -21,7 +21,7 @@ def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
     found: set[int] = set()
     for scope in scopes:
         for call in scope.calls:
-            if isinstance(call.meant, str) and call.meant.endswith(_WRAPPERS):
+            if type(call.meant) is str and call.meant.endswith(_WRAPPERS):
                 given = [one.value for one in call.node.keywords if one.arg == "module"]
                 for model in (*call.node.args[:1], *given):
                     found.update(_makers(index, model, scope, MOST_STEPS))
@@ -30,6 +30,8 @@ def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
 
 def _made_alike(scopes: Iterable[Scope], found: set[int]) -> frozenset[int]:
     """The calls in the same files that are written like one of those that were found: `build_model(config)` elsewhere."""
+    if not found:
+        return frozenset()
     calls = [(scope.file, call) for scope in scopes for call in scope.calls]
     makers = [(file, call) for file, call in calls if id(call.node) in found]
     names = {call.name for _, call in makers} - {""}
@@ -46,7 +48,7 @@ def makers_of_data(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
     found: set[int] = set()
     for scope in scopes:
         for call in scope.calls:
-            if isinstance(call.meant, str) and call.meant.endswith("DataLoader") and _draws(call.node):
+            if type(call.meant) is str and call.meant.endswith("DataLoader") and _draws(call.node):
                 given = [one.value for one in call.node.keywords if one.arg == "dataset"]
                 for data in (*call.node.args[:1], *given):
                     found.update(_makers(index, data, scope, MOST_STEPS))

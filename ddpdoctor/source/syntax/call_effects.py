@@ -31,7 +31,7 @@ def record_call(call: ast.Call, at: Recorder) -> None:
     name = dotted(call.func)
     owner, _, method = name.rpartition(".")
     at.scope.calls.append(RawCall(call, order, at.block, name, method))
-    if (call.func.attr if isinstance(call.func, ast.Attribute) else name) in _WITH_EFFECTS:
+    if (call.func.attr if type(call.func) is ast.Attribute else name) in _WITH_EFFECTS:
         _record_effects(call, name, owner, method, order, at)
 
 
@@ -58,7 +58,7 @@ def _record_effects(call: ast.Call, name: str, owner: str, method: str, order: i
 
 def shuffles(call: ast.Call) -> bool:
     """Whether a call brings a list into another order: `random.shuffle(files)`, `rng.shuffle(files)`."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
+    return type(call.func) is ast.Attribute and call.func.attr == "shuffle" and len(call.args) == 1
 
 
 def _exit(call: ast.Call, order: int, at: Recorder) -> None:

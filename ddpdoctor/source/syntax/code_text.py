@@ -11,17 +11,21 @@ MAX_TEST = 80  # characters of a condition that are worth showing
 
 def segment(lines: Sequence[str], node: ast.AST | None) -> str:
     """The text of a node of a file of these lines, white space collapsed, at most 70 characters."""
-    line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    try:
+        line, last = node.lineno, node.end_lineno  # type: ignore[union-attr]
+        start, end = node.col_offset, node.end_col_offset  # type: ignore[union-attr]
+        first = lines[line - 1]
+    except (AttributeError, IndexError):  # a node that nobody has written
+        return ""
     if not line or not last:
         return ""
-    start, end = node.col_offset, node.end_col_offset  # type: ignore[union-attr]
-    first = lines[line - 1] if line <= len(lines) else ""
     if line == last:
         found = first[start:end] if first.isascii() else first.encode()[start:end].decode(errors="replace")
     else:
         tail = lines[line : min(last, line + 4)]
         found = " ".join([first[start:], *(part.strip() for part in tail)])
-    found = " ".join(found.split())
+    if "  " in found or not found.isprintable():
+        found = " ".join(found.split())
     return found if len(found) <= MOST_TEXT else f"{found[: MOST_TEXT - 3]}..."
 
 

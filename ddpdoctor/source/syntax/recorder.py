@@ -89,11 +89,7 @@ class Recorder:
 
     def enter_context(self, node: ast.expr | None) -> None:
         """`stack.enter_context(manager)` is a `with` over what follows in the same block, until `stack.close()`."""
-        if (
-            not isinstance(node, ast.Call)
-            or not isinstance(node.func, ast.Attribute)
-            or node.func.attr not in _OF_STACKS
-        ):
+        if type(node) is not ast.Call or type(node.func) is not ast.Attribute or node.func.attr not in _OF_STACKS:
             return
         stack = dotted(node.func.value)
         if node.func.attr == "close" and stack in self._stacks.values():

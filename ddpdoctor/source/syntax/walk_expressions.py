@@ -39,16 +39,15 @@ class Expressions:
                 at = at.value
             if type(at) in _LEAVES:
                 continue
-            if isinstance(at, ast.Call):
-                if isinstance(at.func, ast.Call):
+            if type(at) is ast.Call:
+                if type(at.func) is ast.Call:
                     at.func = _plain(at.func)
                 calls.append(at)
-                if (part := sliced(at)) is not None:
+                if len(at.args) > 2 and (part := sliced(at)) is not None:
                     self.at.cut(at, *part)
                 pending.append(at.func)
                 pending += at.args
-                for keyword in at.keywords:
-                    pending.append(keyword.value)
+                pending += [keyword.value for keyword in at.keywords]
             elif (visit := self._VISITS.get(type(at))) is not None:
                 pending += visit(self, at)
             else:
@@ -126,10 +125,12 @@ class Expressions:
 
     def names_a_lambda(self, targets: Sequence[ast.expr], value: ast.expr) -> bool:
         """Whether `make = lambda data: DataLoader(data)` was taken for the `def` that it stands for: it is the only one."""
+        if not isinstance(value, ast.Lambda):
+            return False
         name = targets[0].id if isinstance(targets[0], ast.Name) else ""
         scope = self.at.scope
         only = len(targets) == 1 and self.at.block is scope.root and name not in scope.definitions
-        return only and isinstance(value, ast.Lambda) and bool(name) and self._lambda(value, name)
+        return only and bool(name) and self._lambda(value, name)
 
     def _lambda(self, node: ast.Lambda, name: str) -> bool:
         """A lambda that calls something is a function with one `return`; False where it calls nothing."""
