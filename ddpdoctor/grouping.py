@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ V = TypeVar("V")
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """The values of each key, both in the order in which they come."""
-    found: dict[K, list[V]] = {}
+    found: defaultdict[K, list[V]] = defaultdict(list)
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        found[key].append(value)
+    return dict(found)

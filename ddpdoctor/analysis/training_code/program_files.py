@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -78,13 +79,13 @@ class ProgramFiles:
     @cached_property
     def calls(self) -> dict[str, dict[str, list[Held]]]:
         """The calls by their purpose and file."""
-        found: dict[str, dict[str, list[Held]]] = {}
+        found: defaultdict[str, defaultdict[str, list[Held]]] = defaultdict(lambda: defaultdict(list))
         number = itertools.count()
         for function in self.functions.values():
             file = _file(function)
             for call in function.calls:
-                found.setdefault(call.does, {}).setdefault(file, []).append((next(number), function, call))
-        return found
+                found[call.does][file].append((next(number), function, call))
+        return {purpose: dict(by_file) for purpose, by_file in found.items()}
 
     @cached_property
     def _words_in(self) -> dict[str, set[str]]:

@@ -153,7 +153,7 @@ def _by_text(values: Values, node: ast.expr, at: At) -> str:
 
 def _of_member(values: Values, func: ast.Attribute, at: At) -> Scope | None:
     """The method that is called of a member of a class of the program: `Variable.RANK.read()`."""
-    if not isinstance(func.value, ast.Attribute):
+    if type(func.value) is not ast.Attribute:
         return None
     cls = class_meant(values.project, func.value.value, at.scope)
     return values.project.method(cls, func.attr) if cls is not None and func.value.attr in cls.definitions else None

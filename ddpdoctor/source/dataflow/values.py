@@ -131,7 +131,10 @@ class Values(ABC):
             return None
         given = at.scope.definitions.get(name)
         only = only_definition(given, at.order, at.block) if given else None
-        return self.answers.whole.get(_question((id(only), "given"), None, single)) if only is not None else None
+        if only is None:
+            return None
+        key = (id(only), "given")
+        return self.answers.whole.get(key if single is None else _question(key, None, single))
 
     def defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
         """What one assignment gives a name; the same wherever the name is used."""
@@ -148,7 +151,7 @@ class Values(ABC):
         *args: Unpack[Ts],
     ) -> Origins:
         """What `find` gives in a context and of an object, sought once; nothing where it is asked for while it is sought."""
-        asked = _question(key, context, single)
+        asked = key if context is None and single is None else _question(key, context, single)
         if (found := self.answers.whole.get(asked)) is not None:
             return found
         outer, around = self.context, self.single
@@ -211,7 +214,7 @@ class Values(ABC):
 
 def _question(key: tuple[int, str], context: CallingContext | None, single: SingleObject | None) -> Hashable:
     """What is asked in a context and of an object, as answers are kept."""
-    return key if context is None and single is None else (key, id(context), id(single))
+    return key, id(context), id(single)
 
 
 def _joined(find: Callable[[Unpack[Ts]], Iterable[Origin]], *args: Unpack[Ts]) -> Origins:

@@ -215,7 +215,7 @@ class CallFacts:
     def _handed_on(self, raw: RawCall, scope: Scope) -> str:
         """The function of the program that a call has run later: a handler of events, the work of a thread."""
         func = raw.node.func
-        last = func.attr if isinstance(func, ast.Attribute) else dotted(func)
+        last = func.attr if type(func) is ast.Attribute else dotted(func)
         if last not in names.HANDS_ON:
             return ""
         position = names.HANDS_ON[last]
@@ -241,7 +241,7 @@ class CallFacts:
         for keyword in raw.node.keywords:
             if keyword.arg in _MATTERING_KEYWORDS:
                 return True
-        if isinstance(func, ast.Attribute):
+        if type(func) is ast.Attribute:
             last = func.attr
             if last == "item":
                 return self._trains(scope)
@@ -250,7 +250,7 @@ class CallFacts:
                 or look_up(raw.node) is not None
                 or last in self.values.index.owners
                 or last[:1].isupper()
-                or (isinstance(func.value, ast.Attribute) and func.value.attr == "module")
+                or (type(func.value) is ast.Attribute and func.value.attr == "module")
             ):
                 return True
             if is_gradient(func.value):
@@ -260,13 +260,13 @@ class CallFacts:
             first = name.partition(".")[0]
             if first == "self":
                 return True
-            full = raw.meant if isinstance(raw.meant, str) else ""
+            full = raw.meant if type(raw.meant) is str else ""
             return isinstance(raw.meant, Scope) or full in _OF_TORCH or full.startswith(_OF_PACKAGES)
         if not name:
             return isinstance(func, ast.Call | ast.Subscript)  # `Fit(config)()`, `BUILDERS["adam"](model)`
         if is_variable(scope, name):
             return True
-        if isinstance(raw.meant, str):
+        if type(raw.meant) is str:
             return raw.meant != name or raw.meant.rpartition(".")[2] in _KNOWN_LAST
         return True
 

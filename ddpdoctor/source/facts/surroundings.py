@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ddpdoctor.evidence.many_objects import in_large_numbers
@@ -40,7 +41,7 @@ class Surroundings:
         self._orders: dict[int, dict[int, int]] = {}
         """By function, the orders of its loops by their bodies."""
         self._loops: dict[int, tuple[int, ...]] = {}
-        self._around: dict[tuple[int, int], EnclosingBlocks] = {}
+        self._around: dict[Hashable, EnclosingBlocks] = {}
         """By block and calling context, where no branch around the block leaves: there all places have the same around them."""
 
     def suffix(self, scope: Scope) -> str:
@@ -59,10 +60,10 @@ class Surroundings:
 
     def around(self, block: Block, order: int, scope: Scope) -> EnclosingBlocks:
         """What stands around a place of a function."""
-        key = (id(block), id(self.values.context_in(scope)))
-        known = self._around.get(key)
-        if known is not None:
-            return known
+        context = None if self.values.context is None else self.values.context_in(scope)
+        key = block if context is None else (block, context)
+        if key in self._around:
+            return self._around[key]
         guards, contexts = self.guards.around(block, order, scope), self.with_blocks.around(block, scope)
         found = EnclosingBlocks(guards, self.loops_around(block, scope), contexts)
         if not any(at.ended for at in block.chain()):

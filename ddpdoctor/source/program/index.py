@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -46,7 +47,7 @@ class Index:
     """The files of the run."""
     sites: dict[int, list[Site]] = field(default_factory=dict)
     """By function, the calls of it. Functions and classes are keys by their `id()`."""
-    methods: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
+    methods: defaultdict[str, list[tuple[Scope, RawCall]]] = field(default_factory=lambda: defaultdict(list))
     """The calls of methods that are no known function, by the method's name."""
     owners: dict[str, list[Scope]] = field(default_factory=dict)
     """By name of a method, the classes that define it."""
@@ -62,7 +63,7 @@ class Index:
     """By file and `name['key']`, what functions assign to the keys of a module's dict."""
     from_functions: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
     """By file and name, what functions assign to a name of their module (`global name`)."""
-    named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
+    named: defaultdict[str, list[tuple[Scope, RawCall]]] = field(default_factory=lambda: defaultdict(list))
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
     by_text: list[tuple[Scope, RawCall]] = field(default_factory=list)
     """The calls of methods that are named by a variable: `getattr(hook, name)(self)`."""
@@ -160,8 +161,10 @@ class Index:
                 self._call(scope, call)
             for key, definitions in scope.definitions.items():
                 for definition in definitions:
-                    self._object(scope, key, definition)
-                self._item(scope, key, definitions)
+                    if definition.form == "assign" and type(definition.value) is ast.Call:
+                        self._object(scope, key, definition.value)
+                if "[" in key:
+                    self._item(scope, key, definitions)
             self._changes(scope)
             for name in scope.globals:
                 given = ((scope, one) for one in scope.definitions.get(name, ()))
@@ -171,9 +174,8 @@ class Index:
         """Enter which keys of tables the statements of a function or module replace."""
         items: dict[str, list[Definition]] = {}
         for key, definitions in scope.definitions.items():
-            name, bracket, _ = key.partition("[")
-            if bracket:
-                items.setdefault(name, []).extend(definitions)
+            if "[" in key:
+                items.setdefault(key.partition("[")[0], []).extend(definitions)
         for name, definitions in scope.definitions.items():
             changes = [one for one in definitions if one.form == "change"]
             if not changes or "[" in name or name in scope.parameters:
@@ -189,20 +191,20 @@ class Index:
                 self._replaced.add((owner, _unquoted(key[len(name) + 1 : -1])))
 
     def _item(self, scope: Scope, key: str, definitions: list[Definition]) -> None:
-        name, bracket, _ = key.partition("[")
-        if not bracket or "." in name or name in scope.parameters:
+        name = key.partition("[")[0]
+        if "." in name or name in scope.parameters:
             return
         if scope.parent is not None and any(one.form != "change" for one in scope.definitions.get(name, ())):
             return
         self.items.setdefault((scope.file, key), []).extend((scope, one) for one in definitions)
 
-    def _object(self, scope: Scope, key: str, definition: Definition) -> None:
-        value = definition.value
-        name = dotted(value.func) if definition.form == "assign" and isinstance(value, ast.Call) else ""
+    def _object(self, scope: Scope, key: str, value: ast.Call) -> None:
+        name = dotted(value.func)
         if not name:
             return
         made = self.project.resolve(scope, name)
-        if _parses_options(value) or (isinstance(made, Scope) and any(map(_parses_options, _given_back(made)))):
+        parses = name.rpartition(".")[2] in _PARSES_OPTIONS
+        if parses or (isinstance(made, Scope) and any(map(_parses_options, _given_back(made)))):
             self.parsed.setdefault(key.rpartition(".")[2], set()).add(scope.file)
         if isinstance(made, Scope) and made.is_class and "__call__" in made.functions:
             self.objects.setdefault(id(made), set()).add(key.rpartition(".")[2])
@@ -241,9 +243,9 @@ class Index:
                 self._own_call(scope, call)
         target = call.target
         if target is None and member:
-            self.methods.setdefault(last, []).append((scope, call))
+            self.methods[last].append((scope, call))
         if target is None and last:
-            self.named.setdefault(last, []).append((scope, call))
+            self.named[last].append((scope, call))
 
     def _own_call(self, scope: Scope, call: RawCall) -> None:
         """Enter a call of what may be a function or a class of the program."""
