@@ -56,6 +56,8 @@ class Resolver:
         Raises:
             Absent: it is neither in the evidence nor can be derived from it.
         """
+        if kind in self._derived:
+            return self._derive(kind)
         if type(None) in typing.get_args(kind):
             return self._optional(kind)
         if typing.get_origin(kind) is PerRank:

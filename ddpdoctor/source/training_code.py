@@ -303,7 +303,7 @@ def _words(source: Source, unused: UnusedParts) -> set[str]:
     found: set[str] = set()
     for scope in source.scopes:
         for call in scope.calls:
-            name = call.last or getattr(call.node.func, "attr", "")
+            name = call.method
             if name not in _MAY_BE_IDLE or not _is_idle(call, name, scope, unused):
                 found.add(name)
             for keyword in call.node.keywords:

@@ -214,11 +214,9 @@ class CallFacts:
 
     def _handed_on(self, raw: RawCall, scope: Scope) -> str:
         """The function of the program that a call has run later: a handler of events, the work of a thread."""
-        func = raw.node.func
-        last = func.attr if type(func) is ast.Attribute else dotted(func)
-        if last not in names.HANDS_ON:
+        if raw.method not in names.HANDS_ON:
             return ""
-        position = names.HANDS_ON[last]
+        position = names.HANDS_ON[raw.method]
         given = [one.value for one in raw.node.keywords if one.arg in {"target", "function", "func", "handler"}]
         if position is not None:
             given += raw.node.args[position : position + 1]

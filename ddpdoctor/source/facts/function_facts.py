@@ -133,7 +133,8 @@ class FunctionFacts:
 
     def _divided(self, scope: Scope) -> Iterator[str]:
         """The calls that shuffle a list of which the function takes the first part and the rest."""
-        shuffled = [(dotted(raw.node.args[0]), raw.node) for raw in scope.calls if shuffles(raw.node)]
+        called = [raw.node for raw in scope.calls if raw.method == "shuffle"]
+        shuffled = [(dotted(node.args[0]), node) for node in called if shuffles(node)]
         if not shuffled:
             return
         slices = [each for each in ast.walk(scope.node) if isinstance(each, ast.Subscript)]

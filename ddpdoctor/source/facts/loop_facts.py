@@ -34,8 +34,7 @@ class LoopFacts:
         """The loops of a function."""
         if not scope.loops:
             return
-        called = (call.node.func for call in scope.calls)
-        tells = any(type(func) is ast.Attribute and func.attr == "set_epoch" for func in called)
+        tells = "set_epoch" in {call.method for call in scope.calls if call.method != call.name}
         bound = _bound_in_loops(scope) if tells else {}
         for raw in scope.loops:
             yield self._loop(raw, scope, binds=tuple(bound.get(id(raw.body), ())))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.source.names import torch_names as names
-from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import Site
 from ddpdoctor.source.syntax.scopes import Scope
 
@@ -111,7 +109,7 @@ def _is_small(function: Scope) -> bool:
     own = function.parameters[1:] if function.parent is not None and function.parent.is_class else function.parameters
     if (
         not own
-        or not (function.returns or any(_last(call.node.func) in _OF_FILES for call in function.calls))
+        or not (function.returns or any(call.method in _OF_FILES for call in function.calls))
         or function.is_class
         or function.generator
         or function.functions
@@ -121,8 +119,4 @@ def _is_small(function: Scope) -> bool:
         or len(function.statements) > MOST_STATEMENTS
     ):
         return False
-    return not any(_last(call.node.func) in _TRAINS for call in function.calls)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else dotted(node)
+    return not any(call.method in _TRAINS for call in function.calls)

@@ -232,7 +232,7 @@ class Index:
         if type(func) is ast.Call and dotted(func.func) == "getattr" and len(func.args) > 1:
             self.by_text.append((scope, call))
         member = type(func) is ast.Attribute
-        last = func.attr if type(func) is ast.Attribute else name
+        last = call.method
         if last in OPTION_MAKERS and node.args:
             self._option(scope, call)
         if last in STARTERS or (last == "run" and member):

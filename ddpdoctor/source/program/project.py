@@ -52,7 +52,6 @@ class Project:
     """Reads one more file where an import names it; None where there is none, or it cannot be parsed."""
     _folders: dict[str, frozenset[str]] = field(default_factory=dict)
     _modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
-    _names: dict[tuple[int, str], Scope | tuple[Scope, str] | str] = field(default_factory=dict)
     _bases: dict[int, list[Scope | str]] = field(default_factory=dict)
 
     @cached_property
@@ -163,10 +162,9 @@ class Project:
         A function or class of the program is its scope, a variable of one of its modules is (module, name), and anything
         else is the full dotted name, as `torch.distributed.all_reduce`.
         """
-        key = (id(scope), name)
-        known = self._names.get(key)
+        known = scope.meanings.get(name)
         if known is None:
-            known = self._names[key] = self._resolve(scope, name, MOST_HOPS)
+            known = scope.meanings[name] = self._resolve(scope, name, MOST_HOPS)
         return known
 
     def _resolve(self, scope: Scope, name: str, hops: int) -> Scope | tuple[Scope, str] | str:

@@ -29,10 +29,11 @@ def record_call(call: ast.Call, at: Recorder) -> None:
     """Note a call with its effects, in the order in which they are numbered."""
     order = at.tick()
     name = dotted(call.func)
-    owner, _, method = name.rpartition(".")
-    at.scope.calls.append(RawCall(call, order, at.block, name, method))
-    if (call.func.attr if type(call.func) is ast.Attribute else name) in _WITH_EFFECTS:
-        _record_effects(call, name, owner, method, order, at)
+    owner, _, last = name.rpartition(".")
+    method = call.func.attr if type(call.func) is ast.Attribute else last
+    at.scope.calls.append(RawCall(call, order, at.block, name, last, method))
+    if method in _WITH_EFFECTS:
+        _record_effects(call, name, owner, last, order, at)
 
 
 def _record_effects(call: ast.Call, name: str, owner: str, method: str, order: int, at: Recorder) -> None:

@@ -167,6 +167,8 @@ class RawCall:
     """The dotted name of what is called; empty where it has none."""
     last: str
     """The last part of that name."""
+    method: str
+    """The last part also where what stands before it is no name: `sum` of `model(x).sum()`."""
     meant: Scope | tuple[Scope, str] | str = ""
     """What the name means, as `Project.resolve` gives it, once the index has its file."""
     target: Scope | None = None
@@ -255,6 +257,8 @@ class Scope:
     """The default of each parameter that has one."""
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
     """By name, dotted name or `name['key']`, what gives it a value, in order."""
+    meanings: dict[str, Scope | tuple[Scope, str] | str] = field(default_factory=dict)
+    """What names mean here, as `Project.resolve` has found it."""
     imports: dict[str, str] = field(default_factory=dict)
     """By the name that an import binds here, the full dotted name; under `*` the star imports, separated by spaces."""
     modules: list[str] = field(default_factory=list)

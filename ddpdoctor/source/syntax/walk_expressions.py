@@ -45,9 +45,9 @@ class Expressions:
                 calls.append(at)
                 if len(at.args) > 2 and (part := sliced(at)) is not None:
                     self.at.cut(at, *part)
-                pending.append(at.func)
-                pending += at.args
-                pending += [keyword.value for keyword in at.keywords]
+                pending += (at.func, *at.args)
+                if at.keywords:
+                    pending += [keyword.value for keyword in at.keywords]
             elif (visit := self._VISITS.get(type(at))) is not None:
                 pending += visit(self, at)
             else:
