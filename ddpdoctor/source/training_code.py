@@ -304,7 +304,7 @@ def _words(source: Source, unused: UnusedParts) -> set[str]:
     for scope in source.scopes:
         for call in scope.calls:
             name = call.method
-            if name not in _MAY_BE_IDLE or not _is_idle(call, name, scope, unused):
+            if name not in {"requires_grad_", "destroy_process_group"} or not _is_idle(call, name, scope, unused):
                 found.add(name)
             for keyword in call.node.keywords:
                 if keyword.arg:
@@ -315,9 +315,6 @@ def _words(source: Source, unused: UnusedParts) -> set[str]:
     if "param_groups" in source.text and _REPLACES_PARAMETERS.search(source.text):
         found.add("param_groups")
     return found - {""}
-
-
-_MAY_BE_IDLE = frozenset({"requires_grad_", "destroy_process_group"})
 
 
 def _is_idle(call: RawCall, name: str, scope: Scope, unused: UnusedParts) -> bool:
