@@ -10,6 +10,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 from ddpdoctor.logs.csv_exports import CsvExport, csv_export
+from ddpdoctor.logs.joined_lines import separated
 from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
 from ddpdoctor.logs.seen_prefixes import SeenPrefixes
 from ddpdoctor.logs.tracebacks import HEAD
@@ -152,7 +153,7 @@ def _ranks_lines(text: str, raw: RawLine, file: _File) -> Iterator[LogLine]:
         text = _ANSI.sub("", text)
     if "it/s" in text or "s/it" in text:
         text = _END_OF_A_BAR.sub("\\g<0>\n", text)
-    for part in text.split("\n"):
+    for part in separated(text).split("\n"):
         for each in _TWO_IN_ONE.split(part) if part.count("[rank") > 1 else (part,):
             yield _line(each, raw, file)
 
