@@ -31,13 +31,6 @@ RULE = Rule(
     background=True,
     errors=(
         ErrorPattern(
-            regex=r"(?P<said>invalid device ordinal|No CUDA GPUs are available|no CUDA-capable device is detected|"
-            r"CUDA_ERROR_(?:NO|INVALID)_DEVICE)",
-            sentence="{who} asked for a GPU that it cannot see: {said}",
-            remedy="start at most as many ranks as GPUs on each node (`--nproc-per-node`), and let CUDA_VISIBLE_DEVICES "
-            "list one for each; with one GPU for each process use index 0",
-        ),
-        ErrorPattern(
             regex=r"(?P<host>[\w.-]{1,60}) kernel: NVRM: Xid \(PCI:(?P<pci>[\w:.]{1,20})\): 79\b",
             sentence="the GPU at PCI address {pci} of {host} was lost{on}: it has fallen off the bus (Xid 79)",
         ),
@@ -48,6 +41,13 @@ RULE = Rule(
         ErrorPattern(
             regex=r"(?P<said>(?:GPU has )?fallen off the bus|Unable to determine the device handle for GPU ?[\w:.]*)",
             sentence="a GPU was lost{on}: {said}",
+        ),
+        ErrorPattern(
+            regex=r"(?P<said>invalid device ordinal|No CUDA GPUs are available|no CUDA-capable device is detected|"
+            r"CUDA_ERROR_(?:NO|INVALID)_DEVICE)",
+            sentence="{who} asked for a GPU that it cannot see: {said}",
+            remedy="start at most as many ranks as GPUs on each node (`--nproc-per-node`), and let CUDA_VISIBLE_DEVICES "
+            "list one for each; with one GPU for each process use index 0",
         ),
     ),
 )

@@ -46,6 +46,10 @@ RULE = Rule(
             regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d{1,18}) .{0,20}errno: 1(?:10|13) - (?P<why>[\w ]+)",
             sentence="{addr} port {port} does not answer{on}: {why}",
         ),
+        ErrorPattern(
+            regex=r"server socket on \[?(?P<addr>[^\s\]]{1,255})\]?:(?P<port>\d{1,18}) has timed out, will retry",
+            sentence="{addr} port {port} does not answer{on}: each connection to it times out",
+        ),
     ),
 )
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failure import Failure, unique_ranks
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.nccl import NcclOutcome, NcclTransport, NcclTries, NcclTry
 from ddpdoctor.messages.known_errors import SHOWN_CHARACTERS, line_of, sentence
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
+_WITHOUT_A_REASON = ErrorPattern(
+    regex=r"NCCL error in:",
+    sentence="NCCL failed{on}, and the log does not show why",
+    remedy="give the whole line and those after it, which tell the reason; NCCL_DEBUG=WARN prints more above it",
+    wrapper=True,
+)
 RULE = Rule(
     code="DDP418",
     name="nccl-error",
@@ -42,7 +49,7 @@ RULE = Rule(
         ),
         ErrorPattern(
             regex=r"Got completion from peer",
-            sentence="InfiniBand reported a failed transfer{on}",
+            sentence="InfiniBand reported a failed transfer{on}: {words}",
             remedy="look at the port counters (`perfquery`, `ddpdoctor env` on that host) and at the cable",
         ),
         ErrorPattern(
@@ -87,8 +94,8 @@ RULE = Rule(
             "the hosts",
         ),
         ErrorPattern(
-            regex=r"Cuda failure (?:\d+ )?'(?P<why>[^']+)'",
-            sentence="a CUDA call inside NCCL failed{on}: {why}",
+            regex=r"(?:Cuda|HIP) failure (?:\d+ )?'(?P<why>[^']+)'",
+            sentence="a CUDA or HIP call inside NCCL failed{on}: {why}",
             remedy="see whether this GPU works alone (`nvidia-smi`, a script of one rank) and `dmesg | grep Xid`; compare "
             "the driver with the "
             "CUDA of NCCL (`ddpdoctor env`); in WSL and virtual machines set NCCL_P2P_DISABLE=1",
@@ -131,12 +138,7 @@ RULE = Rule(
             remedy="compare NCCL's version on all hosts (`ddpdoctor env`)",
             wrapper=True,
         ),
-        ErrorPattern(
-            regex=r"NCCL error in:",
-            sentence="NCCL failed{on}, and the log does not show why",
-            remedy="give the whole line and those after it, which tell the reason; NCCL_DEBUG=WARN prints more above it",
-            wrapper=True,
-        ),
+        _WITHOUT_A_REASON,
     ),
 )
 # the first pattern that fits what NCCL says, to decode what it says in a try
@@ -206,6 +208,8 @@ def _of_a_job(failures: Failures) -> Iterator[Finding]:
     first = next((failure for failure in found if failure.known and not failure.known.pattern.wrapper), found[0])
     assert first.known is not None
     pattern, last = first.known.pattern, _last_error(found)
+    if pattern is _WITHOUT_A_REASON and any(one.secondary_error is SecondaryError.TIMED_OUT for one in failures.all):
+        return  # a watchdog that gives up aborts what its process calls in NCCL
     ranks = unique_ranks(found)
     message, words = sentence(first, [*found]), last or line_of(first)
     if pattern.wrapper and last:

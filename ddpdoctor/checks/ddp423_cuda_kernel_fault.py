@@ -25,7 +25,7 @@ RULE = Rule(
             r"Memory access fault by GPU)"
         ),
         ErrorPattern(
-            regex=r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] (?P<assertion>Assertion `[^`]{1,200}` failed)"
+            regex=r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] (?P<assertion>Assertion [^\n]{1,200}? failed)"
         ),
     ),
 )

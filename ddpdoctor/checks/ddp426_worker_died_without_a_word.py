@@ -26,6 +26,10 @@ RULE = Rule(
             sentence="a Ray actor (pid {pid} on {ip}) died, and Ray does not know why",
         ),
         ErrorPattern(
+            regex=r"The actor died unexpectedly[^\n]{0,80}(?:\n[^\n]{0,200}){1,4}?\n\s{0,8}pid: (?P<pid>\d{1,9})",
+            sentence="a Ray actor (pid {pid}) died, and Ray does not know why",
+        ),
+        ErrorPattern(
             regex=r"A worker died or was killed while executing[^\n]{0,600}Worker IP address: (?P<ip>[\w.:]{1,60}) [^\n]{0,80}"
             r"Worker PID: (?P<pid>\d{1,9})",
             sentence="a Ray worker (pid {pid} on {ip}) died, and Ray does not know why",
@@ -54,8 +58,8 @@ RULE = Rule(
             "it: `sbatch --exclude=NODE`",
         ),
         ErrorPattern(
-            regex=r"pod \S+ (?:was deleted|not found)|node .{0,80}(?:NotReady|was lost)|NodeLost|\bEvicted\b|lost (?:task|"
-            r"container|executor)",
+            regex=r"pod \S+ (?:was deleted|not found)|node .{0,80}(?:NotReady|was (?:lost|low on resource))|"
+            r"NodeLost|\bEvicted\b|lost (?:task|container|executor)",
             sentence="a pod or node of the job went away: {words}",
         ),
     ),

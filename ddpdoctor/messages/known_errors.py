@@ -18,14 +18,16 @@ _MILLISECONDS = re.compile(r"(\d{1,15}) ?ms")
 def known_errors(
     rule: Rule, failures: Failures | None, *, note: str = "", severity: Severity | None = None
 ) -> Iterator[Finding]:
-    """One finding for all texts that `rule` declares, in the words of the one that names the most, with every rank.
+    """One finding for all texts that `rule` declares, in the words of the one that names the most, of equals declared first.
+
+    Every rank is in it.
 
     `note` says what the line of code in `where` did.
     """
     found = failures.of(rule.code) if failures is not None else ()
     if not found:
         return
-    first = max(found, key=lambda failure: len(failure.known.groups) if failure.known is not None else 0)
+    first = max(found, key=lambda failure: _tells(rule, failure))
     assert first.known is not None
     pattern = first.known.pattern
     yield rule.finding(
@@ -38,6 +40,13 @@ def known_errors(
         shown_by_job=True,
         **first.known.groups,
     )
+
+
+def _tells(rule: Rule, failure: Failure) -> tuple[int, int]:
+    """How much the text of this failure tells beside the other texts of the rule."""
+    if failure.known is None or failure.known.pattern not in rule.errors:
+        return (0, 0)
+    return len(failure.known.groups), -rule.errors.index(failure.known.pattern)
 
 
 def sentence(first: Failure, same: Sequence[Failure]) -> str:

@@ -14,7 +14,10 @@ from ddpdoctor.model import ErrorPattern
 
 _WARNING = re.compile(r"^\[?W\d{0,4} |^WARNING\b")
 _OF_RENDEZVOUS = ("DDP20", "DDP22")
-_THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
+# the second of Ray, which writes both into one line
+_THROWN = re.compile(
+    r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'|Unhandled exception: (?P<mangled>\w{1,200})\."
+)
 _WHAT = re.compile(r"what\(\): +(?P<message>\S.*)")
 SHOWN_LINES = 20
 LINES_TO_LAST_ERROR = 3  # from NCCL's name of an error to what it quotes below `Last error:`
@@ -52,8 +55,8 @@ def uncaught_exceptions(log: JobLog) -> Iterator[RankError]:
     kind = ""
     for line in log.failure_lines:
         if found := _THROWN.search(line.text):
-            kind = found["type"]
-        elif kind and (found := _WHAT.search(line.text)):
+            kind = found["type"] or found["mangled"]
+        if kind and (found := _WHAT.search(line.text)):
             yield RankError(type=kind, message=found["message"])
 
 
