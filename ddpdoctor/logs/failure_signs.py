@@ -17,10 +17,11 @@ _SHOWS_A_FAILURE = re.compile(
     | \b[Ee](?:xception|rror):\ ['"]?[A-Z]\w*(?:Error|Exception)\(
     | ^E[A-Z]\d{4}:\ | \bNPU\ (?:function\ )?error\b                  # of Ascend
     | ^(?:\S+\ )?(?:ba|da|z)?sh:\ .{0,400}(?:No\ such\ file\ or\ directory|command\ not\ found|Permission\ denied)$
-    | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \bCuda\ failure\b
+    | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \b(?:Cuda|HIP)\ failure\b
     | \b(?:CUDA|Cuda|HIP|NCCL|cuDNN|CUBLAS)\ (?:unknown\ )?error\b | \bNCCL\ Error\b | \bout\ of\ memory\b | \bTriton\ Error\b
     | \bHSA_STATUS_ERROR | \bMemory\ access\ fault\ by\ GPU\b
     | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.{0,400}[`']\ failed
+    | \],\ thread:\ \[[\d,]+\]\ Assertion\b
     | \bCaught\ signal\ \d
     | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
     | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b
@@ -28,10 +29,12 @@ _SHOWS_A_FAILURE = re.compile(
     | ^\[\d+\]\ +(?:[-+]\ +)?\d+\ (?:killed|abort)\b                  # of zsh
     | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
     | PBS:\ job\ killed | \bTERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN|MEMLIMIT)\b | \bEvicted\b
+    | \bMPI_ABORT\ was\ invoked | \bcalled\ MPI_Abort\b | \bnode\ was\ low\ on\ resource
+    | ->\ [1-9]\ \[Async\ thread\] | \bError\ executing\ job\ with
     | \bBAD\ TERMINATION\b | \bKILLED\ BY\ SIGNAL\b | \bhave\ failed\ or\ timed\ out\b
     | \bdeath\ signal\b | \bgot\ signal:\ \d | \bexited\ on\ signal\b | terminated\ with\ (?:signal|exit\ code|code)
     | ^Process\ \d+\ exit\ with\ status\ code\ [1-9]
-    | \b[Ee]xit(?:ed)?[\ -]?(?:code|with(?:\ (?:exit\ )?code)?|status)?[\ :=(]*-?[1-9]\d{0,4}\b
+    | \b[Ee]xit(?:ed)?[\ -]?(?:[Cc]ode|with(?:\ (?:exit\ )?code)?|status)?[\ :=(]*-?[1-9]\d{0,4}\b
     | \breturn\ code\ ?=?\ ?-?[1-9] | \bnon-zero\ (?:exit|status) | \bexited\ with\ non-zero\b
     | \bConnection\ (?:refused|reset|closed|timed\ out|aborted) | \bBroken\ pipe\b | \bNo\ route\ to\ host\b | connection\ abort\b
     | \bremote\ process\ exited\b | connectFullMesh\ failed | [Aa]ddress\ already\ in\ use | EADDRINUSE
@@ -39,6 +42,7 @@ _SHOWS_A_FAILURE = re.compile(
     | Watchdog\ caught | Heartbeat\ monitor\ timed\ out | watchdog\ got\ stuck | \bmonitoredBarrier\b
     | \bTimed\ out\ initializing | worker_count=\d+ | unrecognized\ arguments | arguments\ are\ required
     | \bDuplicate\ GPU\ detected | is\ not\ compatible\ with\ the\ current\ PyTorch | \bXid\b | fallen\ off\ the\ bus
+    | \bUnable\ to\ determine\ the\ device\ handle\b
     | did\ not\ receive\ grad\ for\ rank | participate\ in\ calculating\ loss
     | \bdied\ unexpectedly\b | worker\ died\b | process\ has\ died | bootstrapping\ phase | Safe\ importing\ of\ main
     | [Tt]oo\ many\ open\ files | PytorchStreamWriter\ failed | StorageFull | \(Pdb\) | exited\ unexpectedly
@@ -79,7 +83,7 @@ _AT_WORK = re.compile(
 )
 _OF_A_JOB = re.compile(
     r"\[rank\d+\]|\btorch\b|torchrun|torch\.distributed|NCCL INFO|\bnccl\b|\bgloo\b|DeepSpeed|deepspeed|accelerate|"
-    r"lightning|Megatron|GLOBAL_RANK|"
+    r"lightning|Megatron|GLOBAL_RANK|PyTorchJob|\bDDP\b|"
     r"world_size|WORLD_SIZE|local_rank|process group|init_process_group|exits successfully|Training (?:completed|finished|done)|"
     r"(?<!\w)(?:epoch|step|iteration|iter|it)\b[ \]:=#/]*\d|\bloss\b['\": =]*[\d.]+|\d(?:it/s|s/it)|\brank[ =:]*\d",
     re.IGNORECASE,

@@ -213,6 +213,8 @@ def _take_event(log: LogContents, event: launchers.Event, text: str) -> None:
         case launchers.LocalRankEnded(launcher=launcher):
             log.launcher = launcher
             log.local.append(event)
+        case launchers.SomebodyEnded(code=code, launcher="mpirun") if log.mpi_rank is not None:
+            log.of(log.mpi_rank).code, log.mpi_rank = code, None
         case launchers.SomebodyEnded(code=code, launcher=launcher):
             log.launcher = log.launcher or launcher
             if launcher is None and code in SENT_BY_LAUNCHERS and (log.closing or log.local):

@@ -92,11 +92,13 @@ Event: TypeAlias = (
     RankEnded | RanksEnded | LocalRankEnded | SomebodyEnded | Closing | OutOfMemory | EndedFromOutside | SeveralNodes
 )
 
+SIGNALS_FROM, LARGEST_SIGNAL, LARGEST_CODE = 128, 64, 255
+
 _CLOSING = re.compile(
     r"Sending process (\d+) closing signal SIG\w+|Unable to shutdown process (\d+) via|Killing subprocess (\d+)"
 )
 _TORCHRUN_FAILED = re.compile(r"failed \(exitcode: (-?\d+)\)(?: local_rank: (\d+) \(pid: (\d+)\))?")
-_SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)|exit code (\d+))\W*$")
+_SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)\b|exit code (\d+)\W*$)")
 _LIGHTNING = re.compile(r"^(?:\[rank: (\d+)\] )?Child process with PID (\d+) terminated with code (-?\d+)")
 _DEEPSPEED = re.compile(r" exits with return code = (-?\d+)$")
 _DIED_WITH = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*died with <Signals\.(SIG[A-Z]+): \d+>")
@@ -107,11 +109,18 @@ _MPI_SIGNAL = re.compile(
 _MPI_RANK = re.compile(
     r"^\s*Process name: \[\[?\d+,\d+\],(?P<rank>\d{1,9})\]|"
     # which mpirun breaks where the name of the node is long
-    r"^(?:mpirun|prterun|mpiexec) noticed that process rank (?P<noticed>\d{1,9}) with PID \d{1,9} .{0,200}exited(?: on)?$"
+    r"^(?:mpirun|prterun|mpiexec) noticed that process rank (?P<noticed>\d{1,9}) with PID \d{1,9} .{0,200}exited(?: on)?$|"
+    # the rank within another communicator than that of all is no rank of the job
+    r"^\s*MPI_ABORT was invoked on rank (?P<aborted>\d{1,9}) in communicator (?:MPI_COMM_WORLD|MPI COMMUNICATOR \d+ DUP FROM 0)\b"
 )
-_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>\d{1,9})|^(?:on )?signal (?P<signal>\d{1,3})\b")
+_MPI_CODE = re.compile(
+    r"^\s*(?:Exit code:|with errorcode|Errorcode:)\s+(?P<code>-?\d{1,9})|^(?:on )?signal (?P<signal>\d{1,3})\b"
+)
+_MPICH_ABORT = re.compile(
+    r"^Abort\((-?\d{1,9})\) on node \d+ \(rank (\d{1,9}) in comm 0\): application called MPI_Abort"
+)
 _HYDRA_RANK = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT ")
-_HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+))")
+_HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d{1,3})|EXIT (?:CODE|STATUS): (\d{1,9}))")
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
 _HOROVOD = re.compile(r"^Process (\d+) exit with status code (\d+)")
 _SHELL_KILLED = re.compile(
@@ -126,6 +135,10 @@ _HANDLER = re.compile(
     r"^Fatal Python error: (Segmentation fault|Bus error|Aborted)"
 )
 _CONTAINER_CODE = re.compile(r"(?:terminated with|exited with code|Exit Code:|exit code) +(137|139|134|143)\b")
+# of an operator, and of `kubectl describe`
+_POD_CODE = re.compile(
+    r"\b(?:[Cc]ontainer|[Pp]od)\b.{0,200}\b(?:exited with code|exitCode:) ?([1-9]\d{0,2})\b|^\s*Exit Code: +([1-9]\d{0,2})$"
+)
 _NODES = re.compile(
     r"(?:--nnodes[= ]|\bnnodes[\"']?[:=] *[\"']?|max_nodes +: |num_nodes[=:] ?)(?:\d+:)?([2-9]|\d\d+)\b"
 )
@@ -191,12 +204,15 @@ def _ends(text: str) -> Iterator[Event]:
         code = int(found[2]) if found[2] else _WORDS_OF_SIGNALS.get(found[3].split(" (")[0], 1)
         yield RanksEnded(ranks=tuple(_tasks(found[1])), code=code, launcher="Slurm")
     elif found := _HOROVOD.match(text):
-        code = int(found[2])
-        yield RankEnded(rank=int(found[1]), code=128 - code if code > 128 else code, launcher="Horovod")
+        yield RankEnded(rank=int(found[1]), code=_of_a_shell(int(found[2])), launcher="Horovod")
+    elif found := _MPICH_ABORT.match(text):
+        yield RankEnded(rank=int(found[2]), code=int(found[1]) & LARGEST_CODE, launcher="mpirun")
+    elif found := _HYDRA_END.match(text):
+        yield SomebodyEnded(code=-int(found[1]) if found[1] else _of_a_shell(int(found[2])), launcher="mpirun")
     elif found := _SHELL_KILLED.search(text):
         yield SomebodyEnded(code=_WORDS_OF_SIGNALS[found[1] or found[2]])
-    elif found := _CONTAINER_CODE.search(text):
-        yield SomebodyEnded(code=128 - int(found[1]))
+    elif found := _CONTAINER_CODE.search(text) or _POD_CODE.search(text):
+        yield SomebodyEnded(code=_of_a_shell(int(next(filter(None, found.groups())))))
 
 
 def crash_of(text: str) -> int | None:
@@ -211,19 +227,22 @@ def crash_of(text: str) -> int | None:
 def rank_of_mpi(text: str) -> int | None:
     """The rank in mpirun's `Process name: [[54321,1],3]`, before the line with its exit code."""
     if found := _MPI_RANK.match(text.rstrip()):
-        return int(found["rank"] or found["noticed"])
+        return int(found["rank"] or found["noticed"] or found["aborted"])
     found = _HYDRA_RANK.match(text)
     return int(found[1]) if found is not None else None
 
 
 def code_of_mpi(text: str) -> int | None:
-    """The code in mpirun's `Exit code:    1`, or -N in `KILLED BY SIGNAL: N`."""
-    if found := _HYDRA_END.match(text):
-        return -int(found[1]) if found[1] else int(found[2])
+    """The code in mpirun's `Exit code:    1`, or -N in `signal N`."""
     found = _MPI_CODE.match(text)
     if found is None:
         return None
-    return -int(found["signal"]) if found["signal"] else int(found["code"])
+    return -int(found["signal"]) if found["signal"] else _of_a_shell(int(found["code"]) & LARGEST_CODE)
+
+
+def _of_a_shell(code: int) -> int:
+    """The exit code, or -N where it is 128 + N, as shells and containers tell of signal N."""
+    return SIGNALS_FROM - code if SIGNALS_FROM < code <= SIGNALS_FROM + LARGEST_SIGNAL else code
 
 
 def _of_python(text: str) -> bool:

@@ -13,12 +13,15 @@ from ddpdoctor.analysis.crashes.error_patterns import secondary_error
 from ddpdoctor.evidence.frames import is_launchers
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.logs.failure_signs import form_of, warns
-from ddpdoctor.logs.log_contents import LogContents, RankLines
+from ddpdoctor.logs.log_contents import LogContents, RankLines, possible_rank
 
 MAX_RANKS_OF_A_NODE = 1024
 _RANKS_TOLD = re.compile(r"^CheckpointException ranks:dict_keys\(\[(?P<ranks>\d[\d, ]{0,400})\]\)")
+# of HCCL on Ascend and of the bridge to Gaudi, whose messages name the rank that raises them
+_RANK_NAMED = re.compile(r"\(PID:\d+, Device:\d+, RankID:(?P<ascend>\d{1,9})\)|^\[Rank:(?P<gaudi>\d{1,9})\] ")
 _WHAT = "what():"
 _ABORTS = re.compile(rf"\bterminate called\b|\b{re.escape(_WHAT)}")
+_OF_A_WATCHDOG = re.compile(r"Watchdog caught|taking the entire process down|thread terminated with exception")
 GRACE_SECONDS = 25.0  # torchrun waits for 30 s between SIGTERM and SIGKILL; tables show whole seconds
 LAUNCHERS_OWN = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
@@ -34,6 +37,7 @@ def complete(log: LogContents) -> list[RankError]:
     """
     _take_over_the_table(log)
     _give_to_the_ranks_that_peers_tell_of(log)
+    _give_to_the_ranks_that_they_name(log)
     _give_local_ranks_their_ends(log)
     _absent_from_the_table(log)
     _end_those_that_crashed(log)
@@ -88,6 +92,18 @@ def _give_to_the_ranks_that_peers_tell_of(log: LogContents) -> None:
                 told.first_error = told.first_error or rank.first_error
 
 
+def _give_to_the_ranks_that_they_name(log: LogContents) -> None:
+    """Exceptions of no rank whose own message names one."""
+    nobody = log.of(None)
+    for error in [*nobody.tracebacks.errors]:
+        found = _RANK_NAMED.search(error.message)
+        if found is not None and (rank := possible_rank(int(found["ascend"] or found["gaudi"]))) is not None:
+            nobody.tracebacks.errors.remove(error)
+            named = log.of(rank)
+            named.tracebacks.errors.append(error)
+            named.first_error = named.first_error or nobody.first_error
+
+
 def _forget(log: LogContents, number: int | None, error: RankError) -> None:
     """Take out the lines of this rank that show this error, which is another rank's."""
     texts = {each.message.partition("\n")[0] for each in (error, error.cause) if each is not None} - {""}
@@ -99,13 +115,18 @@ def _forget(log: LogContents, number: int | None, error: RankError) -> None:
 
 
 def _give_local_ranks_their_ends(log: LogContents) -> None:
-    """On one node a local rank is the rank; on several nothing shows which it is, unless the table does."""
+    """On one node a local rank is the rank; on several nothing shows which it is, unless the table does.
+
+    Where watchdogs of other ranks say that they end their processes, the local rank that SIGABRT ended is one of another node.
+    """
     seen = [*log.numbered()]
+    watchdogs = {number for number, rank in log.numbered().items() if any(map(_OF_A_WATCHDOG.search, rank.said))}
     pids = {rank.pid for rank in log.ranks.values()}
     for end in log.local:
         if end.pid in pids and end.pid is not None:
             continue
-        if log.several_nodes or (seen and max(seen) > end.local_rank + 7 and end.local_rank not in seen):
+        of_another = end.code == -signal.SIGABRT and watchdogs and end.local_rank not in watchdogs
+        if log.several_nodes or of_another or (seen and max(seen) > end.local_rank + 7 and end.local_rank not in seen):
             log.ends.append(RankExit(exit_code=end.code, pid=end.pid))
         else:
             rank = log.of(end.local_rank)

@@ -187,7 +187,7 @@ class Tracebacks:
 
     def _begins_in_the_middle(self, text: str, *, marked: bool) -> bool:
         """Whether this line is of a traceback whose head is not in the log, or an error line alone."""
-        if not (_FRAME.match(text) or _CUT_FRAME.match(text) or _BARE_ERROR.match(text)):
+        if not any(pattern.match(text) for pattern in (_FRAME, _CUT_FRAME, _CELL, _BARE_ERROR)):
             return False
         chained, self._chained = self._chained, None
         self._open = _Open(ignored=self._ignored, marked=marked, headed=False, cause=chained)

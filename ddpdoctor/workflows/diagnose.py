@@ -130,7 +130,9 @@ def _shows_nothing(evidence: Evidence) -> Iterator[str]:
         return
     if evidence.ranks or len(evidence.job) != 1:
         return
-    if not log.announced:
+    if log.closed:
+        yield "the launcher ended its processes, and the log does not show which of them failed: give more of it"
+    elif not log.announced:
         yield "the log shows neither a failure nor a job at work or at a clean end: give more of it"
     elif len({*log.announced}) == len(log.announced):
         announced = group_ranks(sorted(log.announced))
