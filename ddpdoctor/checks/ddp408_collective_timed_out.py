@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
+from ddpdoctor.analysis.crashes.horovod_stalls import HorovodStall
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -45,11 +46,15 @@ def check(
     watchdogs: Watchdogs | None,
     activities: Activities | None,
     graph: WaitForGraph | None,
+    horovod: HorovodStall | None = None,
 ) -> Iterator[Finding]:
     """One finding for all ranks whose own error is a timeout; the culprits are those that never came, where that is known.
 
     Where there are dumps alone, and not of all ranks: that the others wait, and that it is open what those do.
     """
+    if horovod is not None and timeline is None:
+        yield _by_horovod(horovod)
+        return
     if exits is None and timeline is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if activities is None and graph is not None and graph.reason in _WITHOUT_A_DUMP:
@@ -107,6 +112,19 @@ def _by_heartbeat_monitor(stuck: Sequence[int], *, by_log_alone: bool) -> Findin
         severity=Severity.WARN if by_log_alone else None,
         details=[_STOOD_STILL],
         stood_still=stuck,
+    )
+
+
+def _by_horovod(stall: HorovodStall) -> Finding:
+    missed = (
+        f"; {group_ranks(stall.ranks)} did not come" if stall.ranks else ", and in other operations for other ranks"
+    )
+    whom = f"{group_ranks(stall.ranks)} {verb(stall.ranks, 'does', 'do')}" if stall.ranks else "each rank does"
+    return RULE.finding(
+        f"Horovod waits in {stall.op}{missed}",
+        severity=None if stall.ranks else Severity.WARN,
+        ranks=stall.ranks,
+        remedy=f"look at what {whom} instead: `py-spy dump --pid PID`, or a run under `ddpdoctor watch --stall-after 60`",
     )
 
 

@@ -52,6 +52,11 @@ _SHOWS_A_FAILURE = re.compile(
     """,
     re.VERBOSE,
 )
+# of Horovod, as long as some ranks have not submitted what others wait in
+_STALLS = re.compile(
+    r"\[missing ranks: \d|^Stalled (?:ranks|ops):|^\d+: \[\w*(?:[Hh]orovod|allreduce)|"
+    r"submitted to be reduced, gathered or broadcasted"
+)
 _MEANS_NOTHING = re.compile(
     r"""
     errno:\ 97\b(?!.{0,400}\[E)                                      # no IPv6 on this host: IPv4 is tried next
@@ -107,8 +112,13 @@ _ISO = re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T _](?P<hour>\
 def shows_a_failure(text: str) -> bool:
     """Whether this line alone shows that something failed: an error, an exit code, a signal, a broken connection."""
     if _SHOWS_A_FAILURE.search(text) is None:
-        return False
+        return shows_a_stall(text)
     return _MEANS_NOTHING.search(text) is None or _ALWAYS_A_FAILURE.search(text) is not None
+
+
+def shows_a_stall(text: str) -> bool:
+    """Whether a framework says with this line that ranks wait: nothing failed if the job goes on later."""
+    return _STALLS.search(text) is not None
 
 
 def explains_a_failure(text: str) -> bool:

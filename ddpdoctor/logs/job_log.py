@@ -21,10 +21,11 @@ from ddpdoctor.logs.failure_signs import (
     form_of,
     is_of_a_job,
     shows_a_failure,
+    shows_a_stall,
     shows_health,
     time_of,
 )
-from ddpdoctor.logs.log_contents import Crash, LogContents, RankLines, possible_rank
+from ddpdoctor.logs.log_contents import Crash, LogContents, RankLines, is_progress, possible_rank
 from ddpdoctor.logs.log_lines import LogLine, lines_of
 from ddpdoctor.logs.rank_ends import complete, is_passed_on, rank_exits
 
@@ -138,6 +139,8 @@ def _take(log: LogContents, line: LogLine) -> None:
         who.first_error = log.lines if who.first_error is None else who.first_error
         who.after.clear()
         _remember(log, who, speaker, line)
+    elif log.stalls and not in_traceback and is_progress(text):
+        log.forget_stalls()
     if not in_traceback and text.strip():
         who.tail.append(text[:MAX_LINE_CHARACTERS])
     if log.world_size is None and (match := _WORLD.search(text)):
@@ -154,6 +157,8 @@ def _announce(log: LogContents, rank: int, size: int) -> None:
 
 def _remember(log: LogContents, who: RankLines, rank: int | None, line: LogLine) -> None:
     text = line.text.strip()[:MAX_LINE_CHARACTERS]
+    if shows_a_stall(text):
+        log.stalls.add(text)
     if len(who.said) < MAX_SAID and text not in who.said:
         who.said.append(text)
     key = (rank, form_of(text)[:200])

@@ -92,6 +92,7 @@ Event: TypeAlias = (
     RankEnded | RanksEnded | LocalRankEnded | SomebodyEnded | Closing | OutOfMemory | EndedFromOutside | SeveralNodes
 )
 
+CTRL_C = "^C"  # as a terminal shows it before what the program writes then
 SIGNALS_FROM, LARGEST_SIGNAL, LARGEST_CODE = 128, 64, 255
 
 _CLOSING = re.compile(
@@ -122,6 +123,7 @@ _MPICH_ABORT = re.compile(
 _HYDRA_RANK = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT ")
 _HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d{1,3})|EXIT (?:CODE|STATUS): (\d{1,9}))")
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
+_COMPOSER = re.compile(r"\bRank (\d{1,9}) crashed with exit code (-?\d{1,9})\.")
 _HOROVOD = re.compile(r"^Process (\d+) exit with status code (\d+)")
 _SHELL_KILLED = re.compile(
     r"(?:line \d+: +|^\[\d+\]\+? +|^)(?:\d+ )?(Killed|Terminated|Segmentation fault|Aborted|Bus error)(?: +\(core "
@@ -175,6 +177,8 @@ def events_of(text: str) -> Iterator[Event]:
         yield SeveralNodes()
     if found := _GOT_SIGNAL.search(text):
         yield EndedFromOutside(signal=_signal(found[1] or found[2] or found[3]))
+    elif text.startswith(CTRL_C):
+        yield EndedFromOutside(signal=signal.SIGINT)
     elif _CANCELLED.search(text):
         yield EndedFromOutside()
     yield from _ends(text)
@@ -205,6 +209,8 @@ def _ends(text: str) -> Iterator[Event]:
         yield RanksEnded(ranks=tuple(_tasks(found[1])), code=code, launcher="Slurm")
     elif found := _HOROVOD.match(text):
         yield RankEnded(rank=int(found[1]), code=_of_a_shell(int(found[2])), launcher="Horovod")
+    elif found := _COMPOSER.search(text):
+        yield RankEnded(rank=int(found[1]), code=int(found[2]), launcher="composer")
     elif found := _MPICH_ABORT.match(text):
         yield RankEnded(rank=int(found[2]), code=int(found[1]) & LARGEST_CODE, launcher="mpirun")
     elif found := _HYDRA_END.match(text):

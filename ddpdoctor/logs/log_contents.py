@@ -60,7 +60,7 @@ class RankLines:
 
     def works_as_before(self, text: str, *, again: bool) -> bool:
         """Whether this line is of progress, with other numbers than one from before; `again` is False before any failure."""
-        if _NO_PROGRESS.search(text) or not any(map(str.isdigit, text)) or not shows_work(text):
+        if not is_progress(text):
             return False
         form = form_of(text)
         if not again and len(self.forms) < MAX_FORMS:
@@ -135,6 +135,8 @@ class LogContents:
     """The rank of mpirun's last `Process name:`."""
     failure_lines: list[FailureLine] = field(default_factory=list)
     """Lines that show a failure."""
+    stalls: set[str] = field(default_factory=set)
+    """Those of them that show a stall since the job last went on."""
     forms: dict[tuple[int | None, str], int] = field(default_factory=dict)
     """How often a form of such a line was met."""
     remarks: list[str] = field(default_factory=list)
@@ -171,9 +173,21 @@ class LogContents:
             found = self.ranks[rank] = RankLines(code=found.code)
         return found
 
+    def forget_stalls(self) -> None:
+        """The job has gone on: what was said of a stall is no failure."""
+        self.failure_lines = [line for line in self.failure_lines if line.text not in self.stalls]
+        for rank in self.ranks.values():
+            rank.said = [text for text in rank.said if text not in self.stalls]
+        self.stalls.clear()
+
     def numbered(self) -> dict[int, RankLines]:
         """What the log shows of each rank, without the lines of none."""
         return {number: rank for number, rank in self.ranks.items() if number is not None}
+
+
+def is_progress(text: str) -> bool:
+    """Whether this line reads like one of a training that goes on, with a number."""
+    return _NO_PROGRESS.search(text) is None and any(map(str.isdigit, text)) and shows_work(text)
 
 
 def possible_rank(rank: int | None) -> int | None:

@@ -7,7 +7,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
-from tests.rank_ends import FINE, ended, gave_up, raised, stood_still
+from tests.rank_ends import FINE, ended, from_log, gave_up, raised, stood_still
 
 GLOO = RankError(
     type="RuntimeError",
@@ -40,7 +40,16 @@ IN_THE_SIX = record([STEP, waits(OF_SIX)], world=8, waited=20.0)
 # a recorder that was switched off: the dump has the groups and no entry
 RECORDED_NOTHING = replace(record([STEP], world=3), call=(), seq=(), stack=(), state=(), created_ns=())
 
+HOROVOD = """step 1 loss 0.5
+WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting
+Stalled ops:grad.weight [missing ranks: 2, 3]
+"""
 SICK = (
+    Sick(
+        evidence=from_log(HOROVOD),
+        says="Horovod waits in grad.weight; ranks 2-3 did not come",
+        ranks=(2, 3),
+    ),
     Sick(
         evidence=flights([STEP, STEP, waits(STEP)], [STEP, STEP, waits(STEP)], RECORDED_NOTHING),
         says="ranks 0-1 wait in all_reduce #3, and the dump of rank 2 holds no call",
