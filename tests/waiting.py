@@ -8,11 +8,11 @@ from collections.abc import Callable
 SECONDS = 60.0
 
 
-def within(holds: Callable[[], bool]) -> bool:
-    """Whether it comes to hold within a minute."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if holds():
-            return True
+def within(holds: Callable[[], object], *, seconds: float = SECONDS) -> bool:
+    """Whether it comes to hold within a minute, or within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.02)
-    return False
+    return True

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from ddpdoctor.cli.sizes import parse_sizes
 from ddpdoctor.errors import UsageError
 from ddpdoctor.render.bench import values_line
 from tests.sampled import sampled
+from tests.waiting import within
 
 pytestmark = pytest.mark.timeout(400)
 ROOT = Path(__file__).parents[2]
@@ -194,21 +194,14 @@ def ranks_below(pid: int) -> list[psutil.Process]:
         return []
 
 
-def waits_for(condition, seconds: float = 120.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(condition())
-
-
 @pytest.mark.parametrize("event", ["rank killed", "SIGINT", "SIGKILL"])
 def test_a_bad_day_in_the_middle_leaves_nothing_behind(event: str, tmp_path: Path) -> None:
     long = ["--nproc", "2", "--sizes", "4M", "--iters", "100000", "--time-budget", "300"]
     us = subprocess.Popen([*COMMAND, *long], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert waits_for(lambda: len(ranks_below(us.pid)) == 2), "the ranks did not come up"
+        assert within(lambda: len(ranks_below(us.pid)) == 2, seconds=120), "the ranks did not come up"
         results = Path(ranks_below(us.pid)[0].environ()["DDPDOCTOR_RESULTS"])
-        assert waits_for(lambda: results.exists() and "trying" in results.read_text()), "they do not work"
+        assert within(lambda: results.exists() and "trying" in results.read_text(), seconds=120), "they do not work"
         tree = psutil.Process(us.pid).children(recursive=True)
         if event == "rank killed":
             ranks_below(us.pid)[0].send_signal(signal.SIGKILL)
@@ -217,7 +210,7 @@ def test_a_bad_day_in_the_middle_leaves_nothing_behind(event: str, tmp_path: Pat
         stdout, stderr = us.communicate(timeout=120)
     finally:
         us.kill()
-    assert waits_for(lambda: not any(process.is_running() for process in tree), 60)
+    assert within(lambda: not any(process.is_running() for process in tree))
     if event == "rank killed":
         assert us.returncode == 3, stderr
         assert re.search(

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.free_port import free_port
+from tests.waiting import within
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -64,13 +64,6 @@ def lives_with(process: psutil.Process, temporary: Path) -> bool:
         return False
 
 
-def wait_until(condition, seconds: float = 90.0) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    return bool(condition())
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize(
     "command", [name if name in CHEAP else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
@@ -91,14 +84,14 @@ def test_an_end_in_the_middle_leaves_nothing_behind(command: str, number: signal
         env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        came_up = wait_until(lambda: len(ours(temporary)) >= processes or us.poll() is not None, 120)
+        came_up = within(lambda: len(ours(temporary)) >= processes or us.poll() is not None, seconds=120)
         assert us.poll() is None, (us.returncode, us.stderr.read())
         assert came_up, [process.cmdline() for process in ours(temporary)]
         us.send_signal(number)
         _, said = us.communicate(timeout=60)
     finally:
         us.kill()
-    assert wait_until(lambda: not ours(temporary), 30), [process.cmdline() for process in ours(temporary)]
+    assert within(lambda: not ours(temporary)), [process.cmdline() for process in ours(temporary)]
     if number is signal.SIGINT:
         assert us.returncode == 130
         assert said.endswith("ddpdoctor: interrupted\n")

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -19,6 +18,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.host import Host, PythonInstall
 from ddpdoctor.evidence.torch_build import TorchBuild
 from tests.free_port import free_port
+from tests.waiting import within
 
 ENV = (sys.executable, "-m", "ddpdoctor", "env")
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
@@ -162,26 +162,26 @@ def test_ctrl_c_in_the_middle_ends_everything(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import pathlib, time\npathlib.Path(__file__ + '.up').touch()\ntime.sleep(600)")
     process = subprocess.Popen([*ENV], env=clean(PYTHONPATH=str(tmp_path)), stderr=subprocess.PIPE, text=True)
     up = tmp_path / "torch.py.up"
-    wait_until(up.exists, seconds=60)
+    assert within(up.exists)
     below = psutil.Process(process.pid).children(recursive=True)
     assert below
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr == "ddpdoctor: interrupted\n"
-    wait_until(lambda: not any(map(alive, below)), seconds=60)
+    assert within(lambda: not any(map(alive, below)))
 
 
 def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import pathlib, time\npathlib.Path(__file__ + '.up').touch()\ntime.sleep(600)")
     process = subprocess.Popen([*ENV], env=clean(PYTHONPATH=str(tmp_path)))
     up = tmp_path / "torch.py.up"
-    wait_until(up.exists, seconds=60)
+    assert within(up.exists)
     below = psutil.Process(process.pid).children(recursive=True)
     assert below
     process.kill()
     process.wait()
-    wait_until(lambda: not any(map(alive, below)), seconds=60)
+    assert within(lambda: not any(map(alive, below)))
 
 
 def alive(process: psutil.Process) -> bool:
@@ -189,13 +189,6 @@ def alive(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def wait_until(condition, *, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the deadline passed"
-        time.sleep(0.02)
 
 
 def test_a_read_only_place_for_the_report_is_an_error_with_the_path(tmp_path: Path) -> None:

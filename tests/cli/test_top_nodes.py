@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from ddpdoctor.cli import run
 from ddpdoctor.workflows.shared_case import answers, ask_for_case
 from ddpdoctor.workflows.shared_status import read_statuses
 from tests.cli.test_watch_nodes import COLLECTIVE, RANK
+from tests.waiting import within
 
 UNSHARED = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 DEADLINE_SECONDS = 60.0
@@ -63,10 +63,8 @@ def two_hosts(folder: Path) -> Iterator[None]:
 def test_both_hosts_are_shown_and_save_a_case_of_the_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shared = tmp_path / "case"
     with two_hosts(tmp_path):
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not any(one.state == "sleeping" for one in read_statuses(shared)):  # stacks are read where nothing moves
-            assert time.monotonic() < deadline, read_statuses(shared)
-            time.sleep(0.5)
+        stands = within(lambda: any(one.state == "sleeping" for one in read_statuses(shared)))  # only then: stacks
+        assert stands, read_statuses(shared)
         assert run(["top", "--case", str(shared)]) == 0
         title, header, *rows = capsys.readouterr().out.splitlines()
         assert title == "ddpdoctor top  2 ranks"
@@ -77,9 +75,7 @@ def test_both_hosts_are_shown_and_save_a_case_of_the_hang(tmp_path: Path, capsys
         (sleeper,) = (one for one in read_statuses(shared) if one.rank == 1)
         assert f"{tmp_path}/train.py:11 in fetch" in sleeper.stack
         folder = ask_for_case(shared)
-        while answers(folder) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        assert within(lambda: answers(folder) >= 2)
         assert run(["diagnose", str(folder)]) == 1
         assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch" in capsys.readouterr().out
     assert not [*shared.glob(".node*.status")]

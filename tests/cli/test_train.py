@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from tests.free_port import free_port
+from tests.waiting import within
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
@@ -110,12 +110,8 @@ def test_nothing_is_left_behind(number: signal.Signals) -> None:
         text=True,
     )
     try:
-        deadline = time.monotonic() + 60
-        started: list[psutil.Process] = []
-        while len(started) < 4 and time.monotonic() < deadline:  # the subreaper, the launcher and two ranks
-            started = family(us.pid)
-            time.sleep(0.05)
-        assert len(started) >= 4
+        assert within(lambda: len(family(us.pid)) >= 4)  # the subreaper, the launcher and two ranks
+        started = family(us.pid)
 
         us.send_signal(number)
 

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from ddpdoctor.launch.private_directory import REMOVER
+from tests.waiting import within
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -66,15 +67,6 @@ def processes_with(mark: str) -> list[psutil.Process]:
     ]
 
 
-def until(condition, seconds: float = 30.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def test_stdin_output_and_exit_code_are_the_jobs_own() -> None:
     ended = watch("--", "sh", "-c", "cat; echo to stderr >&2; exit 7", stdin="from stdin\n")
     assert (ended.returncode, ended.stdout) == (7, "from stdin\n")
@@ -90,7 +82,7 @@ def test_signals_reach_the_job(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     job = f"trap 'exit 9' TERM; touch {ready}; while :; do sleep 0.1; done"
     process = subprocess.Popen([*WATCH, "--", "sh", "-c", job], stderr=subprocess.DEVNULL)
-    assert until(ready.exists)
+    assert within(ready.exists)
     process.terminate()
     assert process.wait(timeout=30) == 9
 
@@ -132,14 +124,14 @@ def test_when_we_are_killed_the_job_goes_on_or_ends_as_asked(with_us: bool, tmp_
     job = f"touch {mark}; setsid sleep 601 & while :; do echo {mark} >&2; sleep 0.1; done"
     options = ["--kill-on-hang"] if with_us else []
     process = subprocess.Popen([*WATCH, *options, "--", "sh", "-c", job], stderr=subprocess.DEVNULL)
-    assert until(Path(mark).exists)
+    assert within(Path(mark).exists)
     theirs = [child for child in psutil.Process(process.pid).children(recursive=True) if lasts(child)]
     process.kill()
     process.wait(timeout=30)
     try:
         assert theirs
         if with_us:
-            assert until(lambda: not any(child.is_running() for child in theirs))
+            assert within(lambda: not any(child.is_running() for child in theirs))
         else:
             time.sleep(0.5)  # five writes to a stderr that nobody reads any more would have ended it
             assert all(child.is_running() for child in theirs)
@@ -156,11 +148,11 @@ def test_nothing_of_ours_is_left_where_we_are_killed_and_the_job_has_ended(tmp_p
             [*WATCH, "--", "sh", "-c", f"touch {mark}; sleep 3"],
             env={**os.environ, "TMPDIR": place, "XDG_RUNTIME_DIR": ""}, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        assert until(mark.exists)
+        assert within(mark.exists)
         process.kill()
         process.wait(timeout=30)
         assert list(Path(place).iterdir())
-        assert until(lambda: not list(Path(place).iterdir()))
+        assert within(lambda: not list(Path(place).iterdir()))
 
 
 @pytest.fixture
@@ -172,14 +164,14 @@ def hanging(script: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
     yield process, output
     process.terminate()
     process.communicate(timeout=60)
-    assert until(lambda: not processes_with(str(script)))
+    assert within(lambda: not processes_with(str(script)))
 
 
 def test_the_verdict_comes_while_the_job_hangs_and_hang_says_the_same(
     hanging: tuple[subprocess.Popen[str], Path], script: Path
 ) -> None:
     process, output = hanging
-    assert until(lambda: output.exists() and json.loads(output.read_text())["findings"], 90)
+    assert within(lambda: output.exists() and json.loads(output.read_text())["findings"], seconds=90)
     assert process.poll() is None
     (finding,) = json.loads(output.read_text())["findings"]
     assert (finding["code"], finding["ranks"]) == ("DDP307", [1])
@@ -263,9 +255,7 @@ def test_a_job_that_a_signal_ended_is_said_so(tmp_path: Path) -> None:
         [*WATCH, "--", "sh", "-c", f"touch {mark}; exec sleep 60"], stderr=subprocess.PIPE, text=True
     )
     with job:
-        deadline = time.monotonic() + 60
-        while not mark.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert within(mark.exists)
         job.terminate()
         _, said = job.communicate(timeout=60)
     assert job.returncode == 128 + signal.SIGTERM

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 
 from ddpdoctor.launch.guarded_process import end, start_guarded
 from tests.free_port import free_port
+from tests.waiting import within
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
@@ -126,7 +126,7 @@ def munge(folder: Path) -> subprocess.Popen[str]:
         )
     ]  # fmt: skip
     daemon = start_guarded(["munged", "--foreground", "--force", *files])
-    until(lambda: (place / "socket").exists(), "munged has no socket")
+    assert within(lambda: (place / "socket").exists(), seconds=START_SECONDS), "munged has no socket"
     return daemon
 
 
@@ -137,14 +137,8 @@ def wait_until_idle(env: dict[str, str], folder: Path) -> None:
         )
         return said.stdout.split() == ["idle"]
 
-    until(idle, f"the nodes did not come up: {[log.read_text()[-500:] for log in folder.glob('*.log')]}")
-
-
-def until(condition, complaint: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, complaint
-        time.sleep(0.1)
+    came_up = within(idle, seconds=START_SECONDS)
+    assert came_up, f"the nodes did not come up: {[log.read_text()[-500:] for log in folder.glob('*.log')]}"
 
 
 def free_ports(number: int) -> list[int]:

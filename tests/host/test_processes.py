@@ -18,6 +18,7 @@ import pytest
 from ddpdoctor.evidence.process import Counterpart
 from ddpdoctor.host import processes
 from ddpdoctor.host.system_calls import system_call
+from tests.waiting import within
 
 ANOTHER = 65534
 NO_PROCESS = 1 << 30
@@ -112,10 +113,7 @@ def test_the_path_that_a_process_waits_to_open_is_known(tmp_path: Path) -> None:
     pipe = tmp_path / "nobody writes"
     os.mkfifo(pipe)
     with started("import sys; print('begins', flush=True); open(sys.argv[1])", str(pipe)) as pid:
-        deadline = time.monotonic() + 10
-        while system_call(pid)[0] != "openat" and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert system_call(pid) == ("openat", str(pipe))
+        assert within(lambda: system_call(pid) == ("openat", str(pipe)))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ import pytest
 
 from ddpdoctor.launch import subreaper
 from ddpdoctor.launch.guarded_process import SUBREAPER, ProgramEnd, end, run, run_each, start_guarded
+from tests.waiting import within
 
 FAMILY = textwrap.dedent(
     """
@@ -37,13 +37,6 @@ def alive(mark: str) -> list[int]:
         for process in psutil.process_iter(["cmdline", "status"])
         if mark in (process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE
     ]
-
-
-def gone(mark: str, seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while alive(mark) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not alive(mark)
 
 
 def test_a_program_that_ends_gives_its_code_and_output() -> None:
@@ -85,7 +78,7 @@ def test_the_deadline_ends_workers_in_their_own_session_and_orphans(tmp_path: Pa
     mark = str(tmp_path)
     ended = run([sys.executable, "-c", FAMILY, mark], deadline_seconds=1.5)
     assert ended.timed_out
-    assert gone(mark)
+    assert within(lambda: not alive(mark))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
@@ -96,13 +89,10 @@ def test_nothing_survives_our_own_death(tmp_path: Path, number: signal.Signals) 
         "run([sys.executable, '-c', sys.argv[1], sys.argv[2]], deadline_seconds=600)"
     )
     us = subprocess.Popen([sys.executable, "-c", code, FAMILY, mark])
-    deadline = time.monotonic() + 20
-    while len(alive(mark)) < 4 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(alive(mark)) >= 4, "the family did not come up"
+    assert within(lambda: len(alive(mark)) >= 4), "the family did not come up"
     os.kill(us.pid, number)
     us.wait(timeout=20)
-    assert gone(mark)
+    assert within(lambda: not alive(mark))
 
 
 @pytest.mark.parametrize("moment", ["before it runs", "while it runs"])
@@ -145,7 +135,7 @@ def test_a_killed_subreaper_leaves_nothing_of_its_tree(tmp_path: Path) -> None:
 
     ended = run([sys.executable, "-c", FAMILY, mark], deadline_seconds=60, poll=kill_the_subreaper)
     assert ended.code == -signal.SIGKILL
-    assert gone(mark)
+    assert within(lambda: not alive(mark))
 
 
 @pytest.mark.timeout(60)

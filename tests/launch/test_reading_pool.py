@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from ddpdoctor.launch.reading_pool import ReadingPool
+from tests.waiting import within
 
 SECONDS = 60.0
 READING = """
@@ -75,7 +75,4 @@ def test_readers_end_where_we_are_killed() -> None:
         reading.stdout.readline()
         below = psutil.Process(reading.pid).children()
         reading.kill()
-    deadline = time.monotonic() + SECONDS
-    while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert within(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below))

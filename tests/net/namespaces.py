@@ -23,6 +23,8 @@ from pathlib import Path
 import pytest
 from typing_extensions import Self
 
+from tests.waiting import within
+
 PORT = 29500
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 HOUR_AHEAD = "import time\nreal = time.time\ntime.time = lambda: real() + 3600\n"  # a sitecustomize.py
@@ -218,7 +220,7 @@ class Hosts:
         """`ddpdoctor net` on every host; it `happens` once host `on` has joined and before the last host comes."""
         command = {number: self.net_command(number, deadline=deadline) for number in range(self.count)}
         first = {number: self.start(number, *command[number]) for number in (0, on)}
-        wait_for(lambda: "LISTEN" in self.on(on, "ss", "-ltn").partition("\n")[2])
+        assert within(lambda: "LISTEN" in self.on(on, "ss", "-ltn").partition("\n")[2])
         time.sleep(1.0)  # from its listener to its word that it is there, two messages to the store
         happens()
         later = {number: self.start(number, *command[number]) for number in range(self.count) if number not in first}
@@ -258,14 +260,6 @@ class Hosts:
         with suppress(OSError):
             Path("/etc/netns").rmdir()
         self._texts.cleanup()
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until it comes to pass."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.05)
 
 
 def _clean_environ() -> dict[str, str]:

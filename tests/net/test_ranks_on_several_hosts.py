@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.net.namespaces import HOUR_AHEAD, LONGER, PORT, RARE, Hosts, Said, culprits, said_by, wait_for, why_not
+from tests.net.namespaces import HOUR_AHEAD, LONGER, PORT, RARE, Hosts, Said, culprits, said_by, why_not
+from tests.waiting import within
 
 pytestmark = [
     pytest.mark.root,
@@ -79,7 +80,7 @@ def test_the_bench_names_a_host_whose_processors_are_held_back_and_no_other(host
         )
         for number in range(hosts.count)
     ]
-    wait_for(lambda: f":{PORT}" in hosts.on(1, "ss", "-tn", "state", "established"), seconds=150)
+    assert within(lambda: f":{PORT}" in hosts.on(1, "ss", "-tn", "state", "established"), seconds=150)
     with held_back(hosts, 1):
         said = [said_by(process, 200) for process in processes]
     assert culprits(said[0]) == {"DDP601": [1]}, said[0].stdout

@@ -19,9 +19,9 @@ from tests.net.namespaces import (
     Said,
     culprits,
     said_by,
-    wait_for,
     why_not,
 )
+from tests.waiting import within
 
 pytestmark = [
     pytest.mark.root,
@@ -134,7 +134,7 @@ def test_a_host_that_is_down_and_an_agent_that_was_never_started(hosts: Hosts) -
 def test_a_port_held_by_a_web_server(hosts: Hosts) -> None:
     server = hosts.start(0, sys.executable, "-m", "http.server", str(PORT))
     try:
-        wait_for(lambda: f":{PORT}" in hosts.on(0, "ss", "-ltn"))
+        assert within(lambda: f":{PORT}" in hosts.on(0, "ss", "-ltn"))
         said = hosts.net(only=(0, 1), deadline=12)
     finally:
         server.kill()
@@ -187,7 +187,7 @@ def test_a_probe_that_was_started_twice_on_one_host(hosts: Hosts) -> None:
     for number in later:
         hosts.on(number, "iptables", "-A", "OUTPUT", *SYN, "--dport", str(PORT), *DROP)
     processes = [hosts.start(number, *hosts.net_command(number, deadline=120)) for number in (0, 1, 1, *later)]
-    wait_for(lambda: any(process.poll() is not None for process in processes[1:3]))  # the later one leaves at once
+    assert within(lambda: any(process.poll() is not None for process in processes[1:3]))  # the later one leaves at once
     for number in later:
         hosts.on(number, "iptables", "-F", "OUTPUT")
     said = [said_by(process, 180) for process in processes]

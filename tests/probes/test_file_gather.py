@@ -20,6 +20,7 @@ from ddpdoctor.transport.bundle import Bundle, ProcessIdentity
 from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.store import PIECE_BYTES, own_part, put
 from tests.free_port import free_port
+from tests.waiting import within
 
 PROBE = Path(__file__).parents[2] / "probes" / "file_gather.py"
 pytestmark = pytest.mark.timeout(120)
@@ -51,13 +52,6 @@ def started(function, *arguments) -> threading.Thread:
     return thread
 
 
-def wait_for(path: Path) -> None:
-    end = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} never came"
-        time.sleep(0.02)
-
-
 def test_files_of_any_size_arrive_and_nobody_leaves_before_the_report(journals, tmp_path: Path) -> None:
     agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     end = time.monotonic() + 60
@@ -66,7 +60,7 @@ def test_files_of_any_size_arrive_and_nobody_leaves_before_the_report(journals, 
     (second.folder / "7.sync.jsonl").write_bytes(noise)
     (second.folder / "7.gave-up").write_text("")
     threads = [started(journals.receive, first, end), started(journals.deliver, second, end)]
-    wait_for(first.gathered)
+    assert within(first.gathered.exists)
     assert (first.folder / "1-7.sync.jsonl").read_bytes() == noise
     assert (first.folder / "1-7.gave-up").read_bytes() == b""
     assert all(thread.is_alive() for thread in threads)
@@ -86,7 +80,7 @@ def test_a_rank_whose_files_went_into_the_jobs_own_store_hands_them_in_again(jou
     time.sleep(0.5)
     del job  # the job of rank 0 has ended, and with it its store
     late = started(journals.receive, first, end)
-    wait_for(first.gathered)
+    assert within(first.gathered.exists)
     assert (first.folder / "1-7.sync.jsonl").read_text() == "{}\n"
     first.reported.touch()
     for thread in (early, late):
@@ -156,7 +150,7 @@ def test_a_host_that_sends_garbage_costs_only_itself(
     threads = [
         started(f, each, time.monotonic() + 60) for f, each in ((journals.receive, first), (journals.deliver, second))
     ]
-    wait_for(first.gathered)
+    assert within(first.gathered.exists)
     first.reported.touch()
     for thread in threads:
         thread.join(60)
@@ -185,7 +179,7 @@ def test_what_is_larger_than_a_message_comes_in_portions_and_what_has_no_room_is
     (large.folder / "2.sync.jsonl").write_bytes(noise)
     threads = [started(journals.receive, first, end), started(journals.deliver, small, end)]
     threads.append(started(journals.deliver, large, end))
-    wait_for(first.gathered)
+    assert within(first.gathered.exists)
     unread = json.loads(first.gathered.read_text(encoding="utf-8"))
     assert (first.folder / "1-1.sync.jsonl").read_bytes() == b"small\n"
     if room > len(noise):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 
 from ddpdoctor.net import store_mailbox
 from ddpdoctor.net.store_mailbox import Messages
+from tests.waiting import within
 
 PROBE = Path(__file__).parents[2] / "probes" / "net_node.py"
 PATIENCE_SECONDS = 60.0
@@ -30,13 +29,6 @@ class Counters:
     def add(self, key: str, amount: int) -> int:
         self.beats += amount
         return self.beats
-
-
-def until(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
-    return holds()
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +61,11 @@ def test_a_node_shows_life_while_its_second_connection_is_not_open(
     )
     living.start()
     try:
-        assert until(lambda: shared.beats > 2)
+        assert within(lambda: shared.beats > 2)
         answered.set()
         used = own if is_made else shared
         before = used.beats
-        assert until(lambda: used.beats > before + 2)
+        assert within(lambda: used.beats > before + 2)
     finally:
         answered.set()
         stop.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.reference_train import forked
 from tests.reference_train.launching import ended, kill, start_ranks
 from tests.sampled import sampled
+from tests.waiting import within
 
 
 def events(log: Path, name: str) -> list[dict[str, Any]]:
@@ -78,9 +78,7 @@ def test_a_signal_to_one_rank_saves_and_ends_all(tmp_path: Path, number: signal.
         "recipe.py", "--epochs", "500", "--checkpoint-dir", str(tmp_path / "kept"), "--json-lines", str(log), ranks=2
     )
     try:
-        deadline = time.monotonic() + 90
-        while not events(log, "step") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert within(lambda: events(log, "step"), seconds=90)
         ranks[1].send_signal(number)
         assert [code for code, _, _ in ended(ranks, seconds=60)] == [0, 0]
     finally:
