@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 DEADLINE_SECONDS = 60.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -137,7 +139,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 15)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=PROGRAM_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
-            process.wait(timeout=20)
+            process.wait(timeout=PROGRAM_SECONDS)

@@ -17,6 +17,7 @@ from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, Where, group_ranks
 from tests.hangs import hang, rank, stack
 from tests.rank_ends import LOST_PEER, ended, raised
+from tests.waiting import PROGRAM_SECONDS
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,9 @@ def test_rules_that_are_not_asked_for_are_not_imported() -> None:
         "print(*(check.rule.code for check in all_checks('DDP601', 'DDP52')))\n"
         "print(len([name for name in sys.modules if name.startswith('ddpdoctor.checks.')]))"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PROGRAM_SECONDS
+    )
     codes, imported = ran.stdout.splitlines()
     asked = [rule.code for rule in catalogue.all_rules() if rule.code == "DDP601" or rule.code.startswith("DDP52")]
     assert codes.split() == asked

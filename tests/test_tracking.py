@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 SILENCE = {"findings": [], "undecided": []}
 
 
@@ -20,7 +22,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     results = folder / "results.jsonl"
     ended = subprocess.run(
         [sys.executable, Path(__file__).with_name("tracked_ranks.py"), folder / "store"],
-        env={**os.environ, "DDPDOCTOR_RESULTS": str(results)}, capture_output=True, text=True, timeout=110, check=False,
+        env={**os.environ, "DDPDOCTOR_RESULTS": str(results)}, capture_output=True, text=True,
+        timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     said = [json.loads(line) for line in results.read_text().splitlines()]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PROGRAM_SECONDS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -28,6 +30,6 @@ def build_wheel(folder: Path) -> Path:
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, source],
         check=True,
         capture_output=True,
-        timeout=110,
+        timeout=PROGRAM_SECONDS,
     )
     return next(folder.glob("*.whl"))

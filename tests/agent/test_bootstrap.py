@@ -18,6 +18,7 @@ from ddpdoctor.agent.inside.process.thread_excepthook import record_thread_error
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.rank_end import GaveUp
 from ddpdoctor.ranks.agent_files import find_ranks
+from tests.waiting import PROGRAM_SECONDS
 
 RANK = """
 import os, sys, torch.distributed as dist
@@ -38,7 +39,7 @@ def python(
         env=environ,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
 

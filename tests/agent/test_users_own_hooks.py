@@ -12,6 +12,7 @@ import pytest
 
 from ddpdoctor.agent import given_up, job_environment
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
+from tests.waiting import PROGRAM_SECONDS
 
 BEFORE = 'dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)\n'
 IMPORTS = "import ctypes, faulthandler, os, signal, sys, threading, torch.distributed as dist\n"
@@ -38,7 +39,7 @@ def rank(code: str, directory: Path, tmp_path: Path) -> tuple[subprocess.Complet
     ended = subprocess.run(
         [sys.executable, str(script), str(tmp_path / "store"), str(tmp_path / "fault.txt")],
         env={**os.environ, **job_environment(["watch"], directory, os.environ)},
-        capture_output=True, text=True, timeout=90, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert not given_up(directory)
     (found,) = find_ranks(directory)
@@ -106,7 +107,7 @@ def test_a_torch_without_a_worker_server_is_said_to_have_none_and_the_rest_is_ke
     ended = subprocess.run(
         [sys.executable, str(script), str(tmp_path / "store")],
         env={**os.environ, **job_environment(["watch"], short_dir, os.environ)},
-        capture_output=True, text=True, timeout=90, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert ended.returncode == 1
     assert given_up(short_dir) == (

@@ -15,6 +15,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding, Severity
 from tests.checkpoints.writing import contents, write_dcp, write_pt, write_safetensors
+from tests.waiting import PROGRAM_SECONDS
 
 Writer = Callable[..., Path]
 FORMATS = {".pt": write_pt, ".safetensors": write_safetensors, "": write_dcp}
@@ -227,6 +228,6 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
         "compare(files[:2]); before = peak(); compare(files); print(peak() - before)"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", program, *files], capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", program, *files], capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=True
     )
     assert int(ended.stdout) < 2 * 8192, "KiB more for nine files than for two"

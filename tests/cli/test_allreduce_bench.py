@@ -21,9 +21,8 @@ from ddpdoctor.cli.sizes import parse_sizes
 from ddpdoctor.errors import UsageError
 from ddpdoctor.render.bench import values_line
 from tests.sampled import sampled
-from tests.waiting import within
+from tests.waiting import PROGRAM_SECONDS, within
 
-pytestmark = pytest.mark.timeout(400)
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ddpdoctor", "allreduce-bench"]
 
@@ -207,7 +206,7 @@ def test_a_bad_day_in_the_middle_leaves_nothing_behind(event: str, tmp_path: Pat
             ranks_below(us.pid)[0].send_signal(signal.SIGKILL)
         else:
             us.send_signal(signal.Signals[event])
-        stdout, stderr = us.communicate(timeout=120)
+        stdout, stderr = us.communicate(timeout=PROGRAM_SECONDS)
     finally:
         us.kill()
     assert within(lambda: not any(process.is_running() for process in tree))

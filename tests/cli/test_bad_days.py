@@ -15,9 +15,7 @@ import psutil
 import pytest
 
 from tests.free_port import free_port
-from tests.waiting import within
-
-pytestmark = pytest.mark.timeout(200)
+from tests.waiting import PROGRAM_SECONDS, within
 
 SLEEPER = """
 import time
@@ -88,7 +86,7 @@ def test_an_end_in_the_middle_leaves_nothing_behind(command: str, number: signal
         assert us.poll() is None, (us.returncode, us.stderr.read())
         assert came_up, [process.cmdline() for process in ours(temporary)]
         us.send_signal(number)
-        _, said = us.communicate(timeout=60)
+        _, said = us.communicate(timeout=PROGRAM_SECONDS)
     finally:
         us.kill()
     assert within(lambda: not ours(temporary)), [process.cmdline() for process in ours(temporary)]

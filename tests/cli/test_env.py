@@ -18,7 +18,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.host import Host, PythonInstall
 from ddpdoctor.evidence.torch_build import TorchBuild
 from tests.free_port import free_port
-from tests.waiting import within
+from tests.waiting import PROGRAM_SECONDS, within
 
 ENV = (sys.executable, "-m", "ddpdoctor", "env")
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
@@ -30,7 +30,7 @@ def clean(**added: str) -> dict[str, str]:
 
 def env(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ENV, *arguments], env=clean(**variables), capture_output=True, text=True, timeout=110, check=False
+        [*ENV, *arguments], env=clean(**variables), capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
     )
 
 
@@ -110,7 +110,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory):
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python",
         "bash", "-c", minority, "bash", *ENV, "--format", "json", "--case", str(saved), "--output", f"{saved}.report",
     ]  # fmt: skip
-    ended = subprocess.run(command, env=clean(), capture_output=True, text=True, timeout=110, check=False)
+    ended = subprocess.run(command, env=clean(), capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)
     return ended, json.loads(Path(f"{saved}.report").read_text()), saved
 
 
@@ -150,7 +150,7 @@ def test_two_processes_of_one_rank_are_named_and_the_absent_one_is_explained() -
     launch = clean(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     command = [*ENV, "--format", "json", "--deadline", "10", "--ignore", "DDP6"]
     both = [subprocess.Popen(command, env=launch, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=100)[0] for process in both]
+    said = [process.communicate(timeout=PROGRAM_SECONDS)[0] for process in both]
     (document,) = [json.loads(text) for text in said if text]
     assert document["findings"][0]["code"] == "DDP206"
     (absent,) = [one for one in document["findings"] if one["code"] == "DDP205"]
@@ -166,7 +166,7 @@ def test_ctrl_c_in_the_middle_ends_everything(tmp_path: Path) -> None:
     below = psutil.Process(process.pid).children(recursive=True)
     assert below
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PROGRAM_SECONDS)
     assert process.returncode == 130
     assert stderr == "ddpdoctor: interrupted\n"
     assert within(lambda: not any(map(alive, below)))
@@ -205,7 +205,7 @@ def test_a_shell_with_the_variables_of_an_earlier_job_is_told_so_without_waiting
     try:
         ended = subprocess.run(
             [*ENV, "--format", "json"], env=stale, stdin=terminal, start_new_session=True,
-            capture_output=True, text=True, timeout=110, check=False,
+            capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
         )  # fmt: skip
     finally:
         os.close(ours)

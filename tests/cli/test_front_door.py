@@ -15,6 +15,7 @@ from ddpdoctor import __version__, cli
 from ddpdoctor.catalogue import all_rules
 from ddpdoctor.cli import command_line
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
+from tests.waiting import PROGRAM_SECONDS
 
 
 def ddpdoctor(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -22,7 +23,7 @@ def ddpdoctor(*arguments: str, env: dict[str, str] | None = None) -> subprocess.
         [sys.executable, "-m", "ddpdoctor", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=False,
         env={**os.environ, **(env or {})},
     )
@@ -131,7 +132,7 @@ def test_a_reader_that_leaves_early_costs_neither_the_verdict_nor_the_case(tmp_p
         os.close(unread)
         ended = subprocess.run(
             [sys.executable, "-m", "ddpdoctor", "lint", "job.sbatch", "--case", "case.json"],
-            stdout=stdout, stderr=subprocess.PIPE, cwd=tmp_path, text=True, timeout=60, check=False,
+            stdout=stdout, stderr=subprocess.PIPE, cwd=tmp_path, text=True, timeout=PROGRAM_SECONDS, check=False,
         )  # fmt: skip
         os.close(stdout)
         assert (ended.returncode, ended.stderr) == (code, "")
@@ -154,7 +155,7 @@ def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "ddpdoctor", "checks"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=PROGRAM_SECONDS, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (
         4,
@@ -171,7 +172,7 @@ def test_a_shell_completes_commands_and_options(shell: str) -> None:
     script = Path(sys.executable).with_name("ddpdoctor")
     ended = subprocess.run(
         [script], env={**os.environ, "_DDPDOCTOR_COMPLETE": f"complete_{shell}", **asks[shell]},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert wanted in ended.stdout, ended.stderr
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "verify-sync.md"
 
 

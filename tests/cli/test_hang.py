@@ -20,6 +20,7 @@ import pytest
 
 from ddpdoctor.cli import run
 from ddpdoctor.ranks import snapshot, stacks
+from tests.waiting import PROGRAM_SECONDS
 
 HANG = (sys.executable, "-m", "ddpdoctor", "hang")
 RANK = """
@@ -81,7 +82,9 @@ def _children(pid: int) -> list[int]:
 
 
 def hang(*arguments: str, under: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*under, *HANG, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*under, *HANG, *arguments], capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+    )
 
 
 def as_nobody() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import pytest
 from ddpdoctor import cli
 from ddpdoctor.source.folders import folders_below
 from ddpdoctor.workflows.diagnose import _files
+from tests.waiting import PROGRAM_SECONDS
 
 LEVELS = 1500
 LONG = "a" * 5000
@@ -90,7 +91,7 @@ def test_a_stdout_that_is_closed_from_the_start(command: str, tmp_path: Path) ->
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: os.close(1),
-        timeout=120,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     assert ran.returncode in {0, 1, 3}, ran.stderr

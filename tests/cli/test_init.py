@@ -11,6 +11,7 @@ import pytest
 
 from ddpdoctor import cli
 from ddpdoctor.templates.launch_scripts import CHOOSE_INTERFACE
+from tests.waiting import PROGRAM_SECONDS
 
 
 def written(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -43,7 +44,9 @@ def test_bash_reads_the_script_whatever_the_command(launcher: str, capfd: pytest
 )
 def test_shellcheck_has_nothing_to_say(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     script = written(capfd, *arguments, "--", "train.py", "--name", "it's")
-    said = subprocess.run(["shellcheck", "-"], input=script, capture_output=True, text=True, check=False, timeout=60)
+    said = subprocess.run(
+        ["shellcheck", "-"], input=script, capture_output=True, text=True, check=False, timeout=PROGRAM_SECONDS
+    )
     assert not said.stdout
 
 
@@ -165,7 +168,7 @@ def test_every_step_of_a_container_form_runs_inside_with_the_functions(
     (tmp_path / "srun").write_text(programs["srun"].replace('PATH="$PATH"', f'PATH="$PATH" {words}'))
     ended = subprocess.run(
         ["bash"], input=script, cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "ddpdoctor.log").read_text() == "=ib0 ddpdoctor net\n=ib0 ddpdoctor watch\n"

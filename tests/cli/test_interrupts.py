@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+from tests.waiting import PROGRAM_SECONDS
+
 # Registered before ddpdoctor's, these run after it: the interpreter has nothing more to do than to end.
 AT_THE_END = """
 import atexit, os, signal, sys
@@ -43,7 +45,7 @@ def ended(program: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_SECONDS,
         check=False,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )

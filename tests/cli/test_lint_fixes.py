@@ -14,6 +14,7 @@ from ddpdoctor import cli
 from ddpdoctor.model import Edit, Fix
 from ddpdoctor.source.fixes.apply import fixed
 from tests.training_programs import GOOD
+from tests.waiting import PROGRAM_SECONDS
 
 GUARDED = """\
     if local_rank == 0:
@@ -99,7 +100,9 @@ def test_git_applies_the_diff(
     cli.run(["lint", "train.py", "--diff", "--select", "DDP724"])
 
     diff = capfdbinary.readouterr().out
-    subprocess.run(["git", "apply", "--whitespace=nowarn"], input=diff, cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(
+        ["git", "apply", "--whitespace=nowarn"], input=diff, cwd=tmp_path, check=True, timeout=PROGRAM_SECONDS
+    )
     applied = file.read_bytes()
     file.write_bytes(text.replace("\n", newline).encode("utf-8-sig"))
     cli.run(["lint", "train.py", "--fix", "--select", "DDP724"])

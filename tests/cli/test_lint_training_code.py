@@ -12,6 +12,7 @@ import pytest
 
 from ddpdoctor import cli
 from tests.training_programs import GOOD
+from tests.waiting import PROGRAM_SECONDS
 
 SICK = GOOD.replace("set_device(local_rank)", "set_device(rank)")
 
@@ -116,7 +117,7 @@ def test_findings_come_by_line_in_every_process(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PROGRAM_SECONDS,
         ).stdout
         for seed in ("1", "2", "3")
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.catalogue import all_rules
+from tests.waiting import PROGRAM_SECONDS
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 NAMES = {rule.code: rule.name for rule in all_rules()}
@@ -33,7 +34,7 @@ def test_the_page_reproduces_its_finding(code: str, tmp_path: Path) -> None:
         env={**here, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     assert re.search(rf"^(?:FAIL|WARN|INFO) {code} {NAMES[code]}: ", ended.stdout, re.MULTILINE), (

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.cli import run
+from tests.waiting import PROGRAM_SECONDS
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 COMMANDS = {
@@ -29,7 +30,7 @@ PLACES = [
 def watch(folder: Path, *options: str, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*WATCH, *options, "--", "touch", "started"],
-        cwd=folder, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **(environ or {})},
+        cwd=folder, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False, env={**os.environ, **(environ or {})},
     )  # fmt: skip
 
 

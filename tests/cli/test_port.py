@@ -15,6 +15,7 @@ import pytest
 
 from ddpdoctor import cli
 from tests.free_port import free_port
+from tests.waiting import PROGRAM_SECONDS
 
 # each holds `port` until its stdin closes
 LISTENER = "s = socket.create_server(('127.0.0.1', port))"
@@ -70,7 +71,7 @@ def test_what_keeps_nobody_from_listening_is_free(holds: str, capfd: pytest.Capt
 def test_a_low_port_is_not_held_by_anybody_where_one_may_not_listen() -> None:
     port = next(port for port in range(700, 1000) if _is_free(port))
     other = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "ddpdoctor", "port", str(port)]
-    ended = subprocess.run(other, capture_output=True, text=True, timeout=60, check=False, cwd="/")
+    ended = subprocess.run(other, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False, cwd="/")
     assert ended.returncode == 2, ended.stderr
     assert f"port {port} is free, but only root may listen" in ended.stderr
 

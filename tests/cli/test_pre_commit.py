@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.training_programs import GOOD
+from tests.waiting import PROGRAM_SECONDS
 
 MANIFEST = Path(__file__).parents[2] / ".pre-commit-hooks.yaml"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
@@ -22,7 +23,9 @@ def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "PRE_COMMIT_HOME": str(folder / ".cache"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+    )
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 PROGRAM = """
 from ddpdoctor.cli.progress import progress
 with progress("first") as told:
@@ -25,7 +27,7 @@ def run(**environ: str) -> subprocess.CompletedProcess[str]:
         env={**plain, **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=True,
     )
 

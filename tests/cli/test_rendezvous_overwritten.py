@@ -12,6 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 DDPDOCTOR = (sys.executable, "-m", "ddpdoctor")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 JOB = """
@@ -48,7 +50,10 @@ def test_watch_names_the_line_that_sets_a_whole_config(tmp_path: Path) -> None:
     output = tmp_path / "report.json"
     options = ["--stall-after", "4", "--kill-on-hang", "--format", "json", "--output", str(output)]
     ended = subprocess.run(
-        [*DDPDOCTOR, "watch", *options, "--", *TORCHRUN, str(job)], capture_output=True, timeout=100, check=False
+        [*DDPDOCTOR, "watch", *options, "--", *TORCHRUN, str(job)],
+        capture_output=True,
+        timeout=PROGRAM_SECONDS,
+        check=False,
     )
     assert ended.returncode == 1, ended.stderr
     right(json.loads(output.read_text()))
@@ -61,14 +66,17 @@ def test_hang_names_the_line_that_sets_an_expression(tmp_path: Path) -> None:
     try:
         rank = _rank_that_waits(job.pid, time.monotonic() + 60)
         looked = subprocess.run(
-            [*DDPDOCTOR, "hang", str(rank), "--format", "json"], capture_output=True, timeout=60, check=False
+            [*DDPDOCTOR, "hang", str(rank), "--format", "json"],
+            capture_output=True,
+            timeout=PROGRAM_SECONDS,
+            check=False,
         )
         right(json.loads(looked.stdout))
     finally:
         for child in psutil.Process(job.pid).children(recursive=True):
             child.kill()
         job.kill()
-        job.wait(timeout=30)
+        job.wait(timeout=PROGRAM_SECONDS)
 
 
 @pytest.mark.slow
@@ -77,7 +85,7 @@ def test_verify_sync_does_not_wait_for_such_a_script(tmp_path: Path) -> None:
     ended = subprocess.run(
         [*DDPDOCTOR, "verify-sync", "--nproc", "2", "--format", "json", str(job)],
         capture_output=True,
-        timeout=100,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     assert ended.returncode == 1, ended.stderr

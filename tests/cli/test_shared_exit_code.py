@@ -8,7 +8,7 @@ import pytest
 
 from tests.two_nodes import two_nodes
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("command", ["env", "net"])

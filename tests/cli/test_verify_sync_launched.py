@@ -10,7 +10,7 @@ import pytest
 from ddpdoctor.launch.sick_jobs import find_fault
 from tests.two_nodes import two_nodes
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 
 
 def test_rank_0_names_the_sick_rank_of_the_other_node(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from ddpdoctor.launch.private_directory import REMOVER
-from tests.waiting import within
+from tests.waiting import PROGRAM_SECONDS, within
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -46,9 +46,9 @@ dist.destroy_process_group()
 """
 
 
-def watch(*arguments: str, stdin: str = "", seconds: float = 100) -> subprocess.CompletedProcess[str]:
+def watch(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*WATCH, *arguments], input=stdin, capture_output=True, text=True, timeout=seconds, check=False
+        [*WATCH, *arguments], input=stdin, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
     )
 
 
@@ -84,7 +84,7 @@ def test_signals_reach_the_job(tmp_path: Path) -> None:
     process = subprocess.Popen([*WATCH, "--", "sh", "-c", job], stderr=subprocess.DEVNULL)
     assert within(ready.exists)
     process.terminate()
-    assert process.wait(timeout=30) == 9
+    assert process.wait(timeout=PROGRAM_SECONDS) == 9
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_when_we_are_killed_the_job_goes_on_or_ends_as_asked(with_us: bool, tmp_
     assert within(Path(mark).exists)
     theirs = [child for child in psutil.Process(process.pid).children(recursive=True) if lasts(child)]
     process.kill()
-    process.wait(timeout=30)
+    process.wait(timeout=PROGRAM_SECONDS)
     try:
         assert theirs
         if with_us:
@@ -150,7 +150,7 @@ def test_nothing_of_ours_is_left_where_we_are_killed_and_the_job_has_ended(tmp_p
         )  # fmt: skip
         assert within(mark.exists)
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=PROGRAM_SECONDS)
         assert list(Path(place).iterdir())
         assert within(lambda: not list(Path(place).iterdir()))
 
@@ -163,7 +163,7 @@ def hanging(script: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
     process = subprocess.Popen([*command, "--", *TORCHRUN, str(script), "600"], stderr=subprocess.PIPE, text=True)
     yield process, output
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PROGRAM_SECONDS)
     assert within(lambda: not processes_with(str(script)))
 
 
@@ -184,7 +184,7 @@ def test_the_verdict_comes_while_the_job_hangs_and_hang_says_the_same(
         [sys.executable, "-m", "ddpdoctor", "hang", str(rank.pid), "--format", "json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     assert looked.returncode == 1, looked.stderr
@@ -239,7 +239,7 @@ def test_a_healthy_job_gets_one_line(script: Path) -> None:
         [*WATCH, "--", *TORCHRUN, str(script), "0"],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PROGRAM_SECONDS,
         check=False,
         env=environ,
     )
@@ -257,7 +257,7 @@ def test_a_job_that_a_signal_ended_is_said_so(tmp_path: Path) -> None:
     with job:
         assert within(mark.exists)
         job.terminate()
-        _, said = job.communicate(timeout=60)
+        _, said = job.communicate(timeout=PROGRAM_SECONDS)
     assert job.returncode == 128 + signal.SIGTERM
     assert "; SIGTERM ended the job; the job's exit code is 143\n" in said
 

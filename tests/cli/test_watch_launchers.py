@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.free_port import free_port
+from tests.waiting import PROGRAM_SECONDS
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch", "--stall-after", "2")
-SECONDS = 100.0
 TRAIN = """
 import os, sys, time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from torch.nn.parallel import DistributedDataParallel
 
 def fetch():
     time.sleep(600)  # the line
@@ -29,11 +28,10 @@ def raise_it():
     raise KeyError("the shard of this rank")  # the other line
 
 def train(fault, culprit):
-    model = DistributedDataParallel(torch.nn.Linear(4, 4))
     for step in range(6):
         if step == 3 and dist.get_rank() == culprit:
             fault()
-        model(torch.ones(2, 4)).sum().backward()
+        dist.all_reduce(torch.ones(2))
     dist.barrier()
 """
 SPAWNED = """
@@ -75,7 +73,7 @@ def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
         command,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PROGRAM_SECONDS,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
     )

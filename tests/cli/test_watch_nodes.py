@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch", "--stall-after", "2")
 RANK = """
 import os, sys, time
@@ -50,7 +52,7 @@ def two_nodes(folder: Path, seconds: float, *options: str) -> list[subprocess.Co
         job = (sys.executable, str(script), str(seconds))
         return subprocess.run(
             [*WATCH, *options, *report, "--case", str(folder / "case"), "--", *job],
-            env={**os.environ, **place}, capture_output=True, text=True, timeout=100, check=False,
+            env={**os.environ, **place}, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
         )  # fmt: skip
 
     with ThreadPoolExecutor(2) as pool:

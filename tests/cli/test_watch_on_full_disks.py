@@ -12,6 +12,7 @@ import pytest
 
 from ddpdoctor.cli import run
 from tests.small_disks import small_disk
+from tests.waiting import PROGRAM_SECONDS
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -53,7 +54,7 @@ def test_watch_says_that_the_case_is_lost_and_leaves_the_jobs_own_code(tmp_path:
     place = tmp_path / "case"
     ended = subprocess.run(
         [*WATCH, "--case", str(place), "--", "sh", "-c", f"touch {place}; exit 7"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert ended.returncode == 7
     assert f"cannot write {place / 'case.json'}: " in ended.stderr
@@ -77,7 +78,7 @@ def test_a_full_temporary_directory_costs_the_agents_and_not_the_job(tiny_disk: 
     environ = {**os.environ, "TMPDIR": str(tiny_disk), "XDG_RUNTIME_DIR": "", "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
         [*WATCH, "--", "env", f"TMPDIR={tmp_path}", *TORCHRUN, str(script)],
-        capture_output=True, text=True, timeout=100, check=False, env=environ,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False, env=environ,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (0, "the job is done\n"), ended.stderr
     assert f"the agents could not write: {tiny_disk} is full" in ended.stderr

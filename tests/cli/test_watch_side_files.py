@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 pytestmark = pytest.mark.slow
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
@@ -54,7 +56,8 @@ def watch(folder: Path, *options: str, job: str) -> subprocess.CompletedProcess[
     environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(folder / "summary.md"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [*WATCH, *options, "--", *TORCHRUN, "job.py"],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110, check=False,
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import pytest
 from ddpdoctor.cli import run
 from ddpdoctor.launch.sick_jobs import faults
 from tests.free_port import free_port
+from tests.waiting import PROGRAM_SECONDS
 
 DRIFT = """
 import sys
@@ -134,7 +135,6 @@ def watch(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(260)
 def test_an_error_that_came_once_is_named_with_its_rank_although_there_are_two(tmp_path: Path) -> None:
     """With the options of a project file."""
     (tmp_path / "pyproject.toml").write_text(OPTIONS_OF_A_PROJECT)
@@ -147,7 +147,6 @@ def test_an_error_that_came_once_is_named_with_its_rank_although_there_are_two(t
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(260)
 def test_a_job_whose_replicas_part_is_ended_if_wanted_and_its_case_says_the_same(tmp_path: Path) -> None:
     case = tmp_path / "case.json"
     ended = watch(tmp_path, "60", "20000", options=("--verify-sync=5", "--on-divergence", "stop", "--case", str(case)))
@@ -165,14 +164,13 @@ def test_a_job_whose_replicas_part_is_ended_if_wanted_and_its_case_says_the_same
         (sys.executable, "-m", "ddpdoctor", "diagnose", str(case)),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     assert "DDP503 weights-differ" in again.stdout, again.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(260)
 @pytest.mark.parametrize(
     ("what", "found"), [("buffer", "DDP508 buffers-differ"), ("average", "DDP528 unwrapped-model-differs")]
 )
@@ -185,7 +183,6 @@ def test_a_job_is_ended_where_buffers_or_an_average_of_the_weights_part(what: st
 
 
 @pytest.mark.matrix
-@pytest.mark.timeout(260)
 def test_buffers_that_each_rank_updates_on_its_own_end_no_job(tmp_path: Path) -> None:
     options = ("--verify-sync=5", "--on-divergence", "stop")
     ended = watch(tmp_path, "nothing", "600", options=options, source=BESIDE_THE_WEIGHTS)
@@ -195,7 +192,6 @@ def test_buffers_that_each_rank_updates_on_its_own_end_no_job(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(260)
 def test_a_rank_whose_forwards_compute_something_else_is_named() -> None:
     fault = faults()["DDP527"]
     launcher = (
@@ -217,7 +213,6 @@ def test_a_rank_whose_forwards_compute_something_else_is_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(260)
 def test_a_healthy_job_is_left_alone(tmp_path: Path) -> None:
     ended = watch(tmp_path, "-1", "200", options=("--verify-sync",))
     assert ended.returncode == 0, ended.stderr

@@ -59,7 +59,6 @@ def job_of(pids: set[int]) -> list[RunningJob]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("how", ["fork", "forkserver", "spawn"])
 def test_ranks_that_were_started_by_multiprocessing_are_found(tmp_path: Path, how: str) -> None:
     with running(tmp_path, RANKS, how, str(free_port())) as process:
@@ -70,7 +69,6 @@ def test_ranks_that_were_started_by_multiprocessing_are_found(tmp_path: Path, ho
         assert job.world_size == 2
 
 
-@pytest.mark.timeout(120)
 def test_workers_of_a_loader_are_no_ranks(tmp_path: Path) -> None:
     with running(tmp_path, WORKERS) as process:
         assert process.stdout is not None

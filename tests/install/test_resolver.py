@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
 from tests.wheel import ROOT, build_wheel
 
 pytestmark = pytest.mark.slow
@@ -167,7 +168,9 @@ def test_the_oldest_of_everything_works(
         "[rank0]:     main()\n"
         "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.\n"
     )
-    ended = subprocess.run([oldest, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [oldest, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+    )
     assert ended.returncode == code, ended.stdout + ended.stderr
     assert printed.lower() in (ended.stdout + ended.stderr).lower()
 
@@ -184,7 +187,12 @@ def test_the_oldest_of_everything_watches_a_job_of_another_environment(oldest: P
     )
     job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     ended = subprocess.run(
-        [oldest, "watch", "--", *job], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+        [oldest, "watch", "--", *job],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_SECONDS,
+        check=False,
     )
     assert ended.returncode == 1, ended.stdout + ended.stderr
     verdict = ended.stderr[ended.stderr.rindex("━━ ddpdoctor watch") :]
@@ -196,7 +204,9 @@ def test_typer_and_click_that_do_not_fit_are_named(oldest: Path, uv: Uv, tmp_pat
     """Both satisfy what their packages declare, and no program that uses typer can show its help with them."""
     uv("pip", "install", "--quiet", "--python", oldest.parents[1], "--target", tmp_path, "--no-deps", "click==8.2.1")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    ended = subprocess.run([oldest, "--help"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [oldest, "--help"], env=environment, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+    )
     assert (ended.returncode, ended.stdout) == (4, "")
     assert "typer 0.12.0 does not work with click 8.2.1" in ended.stderr
 

@@ -74,7 +74,6 @@ def test_a_subreaper_that_is_stopped_or_killed_keeps_no_end_waiting(number: sign
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("option", ["--kill-on-hang", None])
 def test_a_watched_job_ends_or_goes_on_when_the_watcher_and_its_companion_are_killed(
     option: str | None, tmp_path: Path

@@ -14,7 +14,7 @@ import pytest
 
 from ddpdoctor.launch import subreaper
 from ddpdoctor.launch.guarded_process import SUBREAPER, ProgramEnd, end, run, run_each, start_guarded
-from tests.waiting import within
+from tests.waiting import PROGRAM_SECONDS, within
 
 FAMILY = textwrap.dedent(
     """
@@ -91,7 +91,7 @@ def test_nothing_survives_our_own_death(tmp_path: Path, number: signal.Signals) 
     us = subprocess.Popen([sys.executable, "-c", code, FAMILY, mark])
     assert within(lambda: len(alive(mark)) >= 4), "the family did not come up"
     os.kill(us.pid, number)
-    us.wait(timeout=20)
+    us.wait(timeout=PROGRAM_SECONDS)
     assert within(lambda: not alive(mark))
 
 
@@ -118,7 +118,7 @@ def test_a_request_to_end_is_heard_at_any_moment(tmp_path: Path, moment: str) ->
             assert process.stdout.readline() == "ready\n"
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
                 process.send_signal(number)
-        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+        assert process.wait(timeout=PROGRAM_SECONDS) == 128 + signal.SIGTERM
     assert not alive(mark)
 
 
@@ -160,7 +160,6 @@ def test_what_torch_logs_of_itself_is_not_the_last_word_of_a_program(stderr: str
     assert ProgramEnd(code=1, stdout="", stderr=stderr, timed_out=False, seconds=0.0).last_words == words
 
 
-@pytest.mark.timeout(120)
 def test_a_program_is_ended_where_a_signal_has_interrupted_popen_with_its_lock_held() -> None:
     process = start_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
     assert process._waitpid_lock.acquire(timeout=5)  # type: ignore[attr-defined]  # what such a signal leaves

@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel")
 nbformat = pytest.importorskip("nbformat", reason="needs nbclient and ipykernel")
 
@@ -53,11 +55,10 @@ CELLS = (
 
 
 @pytest.mark.filterwarnings("ignore")  # of jupyter's own, which change from release to release
-@pytest.mark.timeout(300)
 def test_cells_run_on_ranks_and_their_errors_come_back() -> None:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(textwrap.dedent(cell)) for cell in CELLS])
 
-    nbclient.NotebookClient(book, timeout=250, kernel_name="python3").execute()
+    nbclient.NotebookClient(book, timeout=PROGRAM_SECONDS, kernel_name="python3").execute()
 
     healthy, sick, nested = (
         "".join(output["text"] for output in cell.outputs if "text" in output) for cell in book.cells

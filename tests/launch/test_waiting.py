@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ddpdoctor.launch.waiting import wait_for_end
+from tests.waiting import PROGRAM_SECONDS
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def _descriptors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def test_a_process_that_ends_is_told_of_with_its_code(process: subprocess.Popen[bytes]) -> None:
     assert wait_for_end(process, 0.0) is None
     assert wait_for_end(process, 0.02) is None
-    process.communicate(b"\n", timeout=60)
+    process.communicate(b"\n", timeout=PROGRAM_SECONDS)
     assert wait_for_end(process, 60.0) == 3
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from ddpdoctor.catalogue import all_rules
 from ddpdoctor.cli.commands import COMMANDS
+from tests.waiting import PROGRAM_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,7 +30,7 @@ def said(command: str) -> str:
         env={**os.environ, "COLUMNS": "80", "TERMINAL_WIDTH": "80"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=True,
     )
     return ended.stdout

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 ROOT = Path(__file__).parents[2]
 DDPDOCTOR = Path(sys.executable).with_name("ddpdoctor")
 OURS = ("torch", "numpy", "typer", "click", "rich", "psutil", "msgspec", "packaging", "ddpdoctor", "sitecustomize")
@@ -56,7 +58,12 @@ def test_nothing_in_the_working_directory_is_run(planted: Path, arguments: tuple
 def test_a_planted_module_would_be_found(planted: Path) -> None:
     """With `python -m`, as before: the test can fail."""
     ended = subprocess.run(
-        [sys.executable, "-m", "json.tool"], cwd=planted, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "json.tool"],
+        cwd=planted,
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_SECONDS,
+        check=False,
     )
     assert "planted" in ended.stderr
     for mark in (planted / "marks").iterdir():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 ROOT = Path(__file__).parents[2]
 LAZY = ("torch", "numpy", "pynvml")
 IN_A_RANK = {"torch"}
@@ -31,7 +33,7 @@ def test_import_contracts_hold() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -55,7 +57,7 @@ def test_no_modules_import_each_other_in_a_ring() -> None:
 def test_import_does_not_pay_for_torch(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {LAZY!r} if name in sys.modules])"
     ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=True
     )
     assert ended.stdout.strip() == "[]"
 

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
     [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["interrogate", "-q", "ddpdoctor"]],
     ids=" ".join,
 )
-@pytest.mark.timeout(300)
 def test_tool_is_silent(command: list[str]) -> None:
     tool, *arguments = command
     ended = subprocess.run(

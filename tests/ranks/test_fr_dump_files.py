@@ -19,6 +19,7 @@ from ddpdoctor.ranks import fr_dump_files
 from ddpdoctor.ranks.fr_dump_files import Dump, decode, rank_of, read_dump, read_dumps
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.workflows.diagnose import gather
+from tests.waiting import PROGRAM_SECONDS
 
 DATA = Path(__file__).parents[1] / "data" / "recorder"
 GLOO = DATA / "gloo"
@@ -41,7 +42,7 @@ def test_real_gloo_dumps_are_judged_in_any_order_and_where_torchs_own_tool_fails
     assert [(finding.code, finding.message, finding.ranks) for finding in report.findings] == [("DDP301", SAYS, (0,))]
     theirs = subprocess.run(
         [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", GLOO],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert theirs.returncode != 0
     assert "KeyError" in theirs.stderr

@@ -30,7 +30,6 @@ def check_that_ranks_land(program: str, *options: str, ranks: int, log: Path, se
     assert len(set(end["weights"])) == 1
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("program", "ranks"),
     sampled(

@@ -33,7 +33,6 @@ def train(log: Path, *arguments: str, ranks: int = 2) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "options",
     [
@@ -70,7 +69,6 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path, ranks: int, optio
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda number: number.name)
 def test_a_signal_to_one_rank_saves_and_ends_all(tmp_path: Path, number: signal.Signals) -> None:
     log = tmp_path / "log.jsonl"

@@ -16,6 +16,7 @@ import pytest
 
 from ddpdoctor.render import chrome_trace
 from tests.flight_records import Did, flights, record
+from tests.waiting import PROGRAM_SECONDS
 
 SHELL = shutil.which(os.environ.get("TRACE_PROCESSOR_SHELL", "trace_processor_shell"))
 SECONDS_LATE, CALLS = 0.030, 20
@@ -54,5 +55,7 @@ def test_it_answers_in_sql(trace: Path, tmp_path: Path) -> None:
     asked = tmp_path / "question.sql"
     for question, answer in ANSWERS.items():
         asked.write_text(f"select ({question}) as answer")
-        ended = subprocess.run([SHELL, "-q", asked, trace], capture_output=True, text=True, check=True, timeout=60)
+        ended = subprocess.run(
+            [SHELL, "-q", asked, trace], capture_output=True, text=True, check=True, timeout=PROGRAM_SECONDS
+        )
         assert ended.stdout.split() == ['"answer"', str(answer)], question

@@ -11,6 +11,7 @@ import pytest
 
 from ddpdoctor.launch.guarded_process import run
 from tests import standin
+from tests.waiting import PROGRAM_SECONDS
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 LATE = """
@@ -82,7 +83,7 @@ def test_its_watchdog_leaves_what_nccls_leaves_and_diagnose_names_the_rank(tmp_p
     diagnosed = subprocess.run(
         [sys.executable, "-m", "ddpdoctor", "diagnose", "--format", "json", *map(str, files)],
         capture_output=True,
-        timeout=60,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
     first = json.loads(diagnosed.stdout)["findings"][0]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 FILES = {
     "/etc/hosts": "",
     "/etc/resolv.conf": "nameserver 127.0.0.1\n",
@@ -103,13 +105,15 @@ def test_neither_end_of_our_store_asks_who_is_at_the_other(tmp_path: Path, end: 
     if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no network namespace with files of its own here")
     command = [*apart, sys.executable, "-c", SERVICE + end, store]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)
     assert ended.stdout.split("\n")[0] == asked, ended.stderr
 
 
 def test_a_name_is_resolved_once_and_one_that_is_not_known_yet_stays_as_it_is() -> None:
     """The master's name may appear in the name service after its first workers have started: torch asks for it again."""
-    ended = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, timeout=100, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", NAMES], capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=True
+    )
     known, asked = ended.stdout.splitlines()
     assert known == "('no-such-name.invalid',) ('::1',) ('127.0.0.1',)"
     assert asked == "['no-such-name.invalid', '::1', '127.0.0.1']"

@@ -15,6 +15,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import ScalingPoint, ScalingRun, TrainingRun
 from ddpdoctor.model import Skipped
 from ddpdoctor.workflows.reference_scaling import OtherLoad, ranks_of, usable_cores
+from tests.waiting import PROGRAM_SECONDS
 
 
 def test_numbers_of_ranks_are_sorted_and_counted_once() -> None:
@@ -79,10 +80,10 @@ def test_what_others_use_is_told_from_what_we_use() -> None:
     def used_beside(us: list[str]) -> float:
         """Processor seconds of others while `us` runs."""
         begin, others = time.monotonic(), OtherLoad()
-        subprocess.run(us, check=True, timeout=60)
+        subprocess.run(us, check=True, timeout=PROGRAM_SECONDS)
         return others.cores() * (time.monotonic() - begin)
 
     stranger = subprocess.Popen(["setsid", "--fork", sys.executable, "-c", SPIN])  # nobody of ours waits for it
-    assert stranger.wait(timeout=60) == 0
+    assert stranger.wait(timeout=PROGRAM_SECONDS) == 0
     with_a_stranger = used_beside([sys.executable, "-c", SPIN])
     assert with_a_stranger > 0.2

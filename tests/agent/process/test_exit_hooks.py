@@ -9,6 +9,7 @@ from pathlib import Path
 from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.rank_end import Left, RankFailure
 from ddpdoctor.ranks.json_records import read_json
+from tests.waiting import PROGRAM_SECONDS
 
 PROGRAM = """
 import sys
@@ -27,7 +28,9 @@ def told(folder: Path, body: str) -> tuple[int, str, Error | None]:
     folder.mkdir()
     program = folder / "train.py"
     program.write_text(PROGRAM.format(directory=str(folder), body=body))
-    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+    )
     errors = [read_json(RankFailure, file.read_bytes()) for file in folder.glob("*.error")]
     return ended.returncode, ended.stderr, next((failure.error for failure in errors if failure is not None), None)
 

@@ -17,6 +17,7 @@ import pytest
 from ddpdoctor.agent.inside.process import recorder_socket
 from ddpdoctor.agent.inside.process.recorder_socket import CALLS, RECORDER, STATUS
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
+from tests.waiting import PROGRAM_SECONDS
 
 RANK = """
 import sys
@@ -34,7 +35,9 @@ assert torch._inductor.__file__, "torch has lost its compiler"
 
 def test_a_rank_that_compiles_nothing_shows_its_lines_without_importing_the_compiler() -> None:
     environ = {**os.environ, "TORCH_FR_BUFFER_SIZE": "10"}
-    ended = subprocess.run([sys.executable, "-c", RANK], env=environ, capture_output=True, timeout=100, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", RANK], env=environ, capture_output=True, timeout=PROGRAM_SECONDS, check=False
+    )
     assert ended.returncode == 0, ended.stderr.decode()
     (entry,) = pickle.loads(ended.stdout)["entries"]
     assert ("<module>", 8) in {(frame["name"], frame["line"]) for frame in entry["frames"]}
@@ -111,7 +114,9 @@ assert torch._inductor.config is _inductor.config
 
 
 def test_a_job_that_compiles_while_its_recorder_is_dumped_finds_the_compiler() -> None:
-    ended = subprocess.run([sys.executable, "-c", WHILE_IT_DUMPS], capture_output=True, timeout=100, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", WHILE_IT_DUMPS], capture_output=True, timeout=PROGRAM_SECONDS, check=False
+    )
     assert ended.returncode == 0, ended.stderr.decode()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ddpdoctor.agent.inside.process.recorder_socket import RECORDER
 from ddpdoctor.agent.inside.process.recorders_before_end import keep_all, keeps_before
 from ddpdoctor.agent.inside.rank_process import Rank
+from tests.waiting import PROGRAM_SECONDS
 
 ANSWER = b"a recorder" * 100_000
 
@@ -91,5 +92,5 @@ print(Popen._send_signal.__wrapped__.__name__, SubprocessHandler.close.__wrapped
 
 def test_torchrun_and_spawn_do_so(short_dir: Path) -> None:
     command = [sys.executable, "-c", HOOKED, str(short_dir)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)
     assert (ended.stdout.split(), ended.returncode) == (["_send_signal", "close"], 0), ended.stderr

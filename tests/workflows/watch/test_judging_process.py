@@ -6,14 +6,10 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from ddpdoctor.ranks.processor_time import as_text
 from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 
 DEADLINE_SECONDS = 90.0
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def answer(process: JudgingProcess, *arguments: str) -> bool:

@@ -30,6 +30,7 @@ from ddpdoctor.workflows.watch.loop import JobEnd, Recovered, Stalled, Waiting, 
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.stall_detector import StallDetector
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
+from tests.waiting import PROGRAM_SECONDS
 
 STOOD = hang(rank(), rank(stack()))
 BOTH_WAIT = hang(rank(), rank(), facts=(JobSize(ranks=4),))
@@ -128,7 +129,7 @@ def test_what_a_hanging_job_does_while_it_is_ended_is_no_way_out(
 
 def ended_process() -> int:
     with subprocess.Popen(["true"]) as process:
-        process.wait(timeout=60)
+        process.wait(timeout=PROGRAM_SECONDS)
     return process.pid
 
 

@@ -103,7 +103,6 @@ def test_a_probe_with_other_outputs_is_told_although_the_weights_are_equal(
     assert audit.compared == 9
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("rate", ["0.1", "0.2"], ids=["healthy", "sick"])
 def test_now_and_then_another_process_asks_the_rules_although_the_weights_are_equal(
     rate: str, ranks: list[TracedRank], tmp_path: Path
@@ -133,7 +132,6 @@ def judged(audit: ReplicaAudit, ranks: list[TracedRank]) -> list[str]:
     return [finding.code for finding in diagnose(found).findings] if found is not None else []
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("other", "codes"), [("b" * 16, ["DDP508"]), ("a" * 16, [])], ids=["sick", "healthy"])
 def test_buffers_that_part_are_told_although_the_weights_are_equal(
     other: str, codes: list[str], ranks: list[TracedRank], tmp_path: Path
@@ -144,7 +142,6 @@ def test_buffers_that_part_are_told_although_the_weights_are_equal(
     assert judged(ReplicaAudit(tmp_path), ranks) == codes
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("still", "called", "codes"),
     [(True, True, ["DDP528"]), (True, False, []), (False, True, [])],
@@ -188,7 +185,6 @@ def test_at_how_many_steps_replicas_were_compared(ranks: list[TracedRank], tmp_p
     assert len(audit._open) <= replica_audit.MOST_OPEN
 
 
-@pytest.mark.timeout(120)
 def test_the_other_process_ends_with_the_audit(ranks: list[TracedRank], tmp_path: Path) -> None:
     audit = ReplicaAudit(tmp_path, _next_judgement=0.0)
     for rank in ranks:
