@@ -1,4 +1,4 @@
-"""What all tests stand on: a plain environment, Ctrl-C that reaches what they start, the same examples, files together."""
+"""What all tests stand on: a plain environment, Ctrl-C that reaches what they start, the same examples, which file runs where."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 # What a CI service, a launcher or a user's shell sets is not there; the test that is about such a variable gives it.
 _SET_OUTSIDE = re.compile(
-    "CI|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|TTY_COMPATIBLE|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|PMI.*"
+    "CI|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|TTY_COMPATIBLE|PYTEST_ADDOPTS|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|PMI.*"
     "|(DDPDOCTOR|GITHUB|LOCAL|NCCL|GLOO|CUDA|TORCH|TORCHELASTIC|SLURM|OMPI|OMP|MKL)_.*"
 )
 for _name in filter(_SET_OUTSIDE.fullmatch, list(os.environ)):
@@ -32,6 +32,30 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # on a busy machine
 )
 settings.load_profile("same examples")
+
+
+_IMPORTED = re.compile(r"^from (tests[.\w]+) import", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where `slow` or `matrix` tests are asked for alone, a file that has none is not imported to find that out."""
+    mark = config.option.markexpr
+    if mark in {"slow", "matrix"} and collection_path.match("test_*.py"):
+        return not _marks(collection_path, f"mark.{mark}", config.rootpath) or None
+    return None
+
+
+def _marks(path: Path, mark: str, root: Path) -> bool:
+    """Whether a file, or one of `tests` that it imports from, directly or not, uses this mark."""
+    left, seen = [path], set[Path]()
+    while left:
+        file = left.pop()
+        text = file.read_text(encoding="utf-8") if file not in seen and file.exists() else ""
+        if mark in text:
+            return True
+        seen.add(file)
+        left += [(root / module.replace(".", "/")).with_suffix(".py") for module in _IMPORTED.findall(text)]
+    return False
 
 
 _SHARES = re.compile(r'^@pytest\.fixture\(scope="(module|package)"', re.MULTILINE)

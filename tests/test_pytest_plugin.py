@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PROGRAM_SECONDS
+
 REPLICAS = """
 import pytest, torch, torch.distributed as dist
 
@@ -59,10 +61,10 @@ def run(*command: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess
     return subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
-        env={**os.environ, "PYTEST_ADDOPTS": "", **environ},  # options of this run are not meant for the one inside
+        env={**os.environ, **environ},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_SECONDS,
         check=False,
     )
 
