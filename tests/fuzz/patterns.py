@@ -9,6 +9,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ IS_SLOW = 64.0  # the growth of time for `TIMES` the size: 16 where linear, 256 
 MOST_CHARACTERS = 100_000  # what takes less than `LONG_SECONDS` here needs no more than 20 nanoseconds a character
 
 
+@cache
 def patterns() -> Mapping[str, re.Pattern[str]]:
     """By where it stands, every pattern: compiled in a module, in a call of `re`, or declared by a rule. Each once."""
     found: dict[str, re.Pattern[str]] = {}
@@ -74,10 +76,13 @@ def _inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
 
 
 def _in_calls(file: Path) -> Iterator[tuple[int, str, int]]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    text = file.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if re.search(r"\bre\.\w+\(", text) else ():
         if (
             isinstance(node, ast.Call)
-            and ast.unparse(node.func).startswith("re.")
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "re"
             and node.args
             and isinstance(node.args[0], ast.Constant)
             and isinstance(node.args[0].value, str)

@@ -25,6 +25,7 @@ REPLACED = {
     for phrases, better in re.findall(r"^\| (?!not )([^|-][^|]*)\|([^|]*)\|$", TABLE, flags=re.MULTILINE)
     for phrase in phrases.strip().split(", ")
 }
+ANY_REPLACED = re.compile(rf"\b(?:{'|'.join(map(re.escape, REPLACED))})\b")
 
 BANNED_NAMES = set(re.findall(r"`(\w+)`", TABLE.partition("variables do not contain: ")[2].partition("\n")[0]))
 
@@ -38,6 +39,8 @@ def prose(text: str) -> str:
 def replaced_in(text: str) -> dict[str, str]:
     """Each phrase of the glossary's list that stands in `text`, with what to write instead."""
     words = prose(text)
+    if not ANY_REPLACED.search(words):
+        return {}
     return {phrase: better for phrase, better in REPLACED.items() if re.search(rf"\b{re.escape(phrase)}\b", words)}
 
 
