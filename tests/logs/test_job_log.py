@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.bounds import MOST_RANKS
-from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.model import Severity
 from ddpdoctor.workflows.diagnose import gather
@@ -33,72 +30,6 @@ VERDICTS = [
     ("no_rank_variable", "DDP414", (), (JOB, 8)),
     ("no_main_guard", "DDP417", (), ("/home/me/job/F28.py", 3)),
 ]
-
-
-def test_the_ends_of_many_tasks_cost_what_their_number_costs(tmp_path: Path) -> None:
-    """Each task was once compared with all others: 67 KB of such lines took three minutes."""
-    log = tmp_path / "job.log"
-    log.write_text("srun: error: n1: tasks 0-49999: Exited with exit code 1\n", encoding="utf-8")
-    before = time.process_time()
-    assert len(read_logs([log]).ranks) == 50_000
-    assert time.process_time() - before < 30.0  # it takes 0.4; comparing all pairs took more than 50
-
-
-def test_the_tasks_of_a_range_have_one_end(tmp_path: Path) -> None:
-    log = tmp_path / "slurm.log"
-    log.write_text("srun: error: n1: tasks 0-99: Exited with exit code 1\n", encoding="utf-8")
-    ends = [fact for rank in read_logs([log]).ranks for fact in rank.facts]
-    assert len(ends) == 100
-    assert len({id(end) for end in ends}) == 1
-
-
-@pytest.mark.parametrize("ranks", ["99999990-99999999", "262140-262150", f"0-{'9' * 18}"])
-def test_ranks_that_no_job_has_are_left_out_and_counted(ranks: str, tmp_path: Path) -> None:
-    """Regression: an internal error."""
-    log = tmp_path / "job.log"
-    log.write_text(f"srun: error: n1: tasks {ranks}: Killed\n", encoding="utf-8")
-    found = read_logs([log])
-    assert all(entry.rank < MOST_RANKS for entry in found.ranks)
-    low, high = map(int, ranks.split("-"))
-    (note,) = found.notes
-    assert note.startswith(f"not used: {high + 1 - low - len(found.ranks):,} of the ranks")
-
-
-def test_ranges_that_repeat_ranks_hide_no_others(tmp_path: Path) -> None:
-    """Regression: each repetition counted as new ranks, and the ranks that failed by themselves were left out."""
-    log = tmp_path / "job.log"
-    log.write_text(
-        "srun: error: n1: tasks 0-511: Terminated\n" * 140
-        + "srun: error: n2: tasks 512-1023: Exited with exit code 7\n",
-        encoding="utf-8",
-    )
-    found = read_logs([log])
-    exits = found.per_rank(RankExit)
-    assert exits is not None
-    assert [entry.value.exit_code for entry in exits] == [-15] * 512 + [7] * 512
-    assert found.notes == ()
-
-
-def test_a_rank_of_a_range_that_says_more_is_told_apart_from_the_others(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(
-        "[rank2]: Traceback (most recent call last):\n"
-        '[rank2]:   File "/job/train.py", line 9, in <module>\n'
-        "[rank2]: KeyError: 'label'\n"
-        "srun: error: n1: tasks 0-9: Exited with exit code 1\n"
-        "[rank7]: Traceback (most recent call last):\n"
-        '[rank7]:   File "/job/train.py", line 3, in <module>\n'
-        "[rank7]: ValueError: late\n",
-        encoding="utf-8",
-    )
-    exits = read_logs([log]).per_rank(RankExit)
-    assert exits is not None
-    assert {entry.value.exit_code for entry in exits} == {1}
-    assert len(exits.entries) == 10
-    assert {entry.rank: entry.value.error.type for entry in exits if entry.value.error} == {
-        2: "KeyError",
-        7: "ValueError",
-    }
 
 
 @pytest.mark.parametrize(("name", "code", "ranks", "place"), VERDICTS, ids=[row[0] for row in VERDICTS])
@@ -169,63 +100,6 @@ def test_a_task_of_srun_that_is_a_torchrun_is_no_rank(tmp_path: Path) -> None:
         "srun: error: node1: task 0: Out Of Memory\n"
     )
     assert [(finding.code, finding.ranks) for finding in diagnose(gather([log])).findings] == [("DDP402", (1,))]
-
-
-def test_the_watchdogs_of_old_torch_name_their_ranks_themselves(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(
-        "".join(
-            f"[E ProcessGroupNCCL.cpp:737] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
-            "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds before timing out.\n"
-            for rank, seq in enumerate((508, 508, 400))
-        )
-    )
-    (finding,) = diagnose(gather([log])).findings
-    assert (finding.code, finding.ranks) == ("DDP408", ())  # such a log does not say whether all stood in one group
-    assert finding.details == ("NCCL watchdog timeouts: ranks 0-1 in all_reduce #508; rank 2 in all_reduce #400",)
-
-
-PLACE = "[E626 06:24:44.9 ProcessGroupNCCL.cpp:632]"
-WORK = "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=980, NumelOut=980, Timeout(ms)=600000)"
-DONE = "sequence id: 808 PG status: last enqueued work: 811, last completed work: 807"  # since torch 2.6
-WATCHDOG = (
-    f"{PLACE} [Rank {{rank}}] Watchdog caught collective operation timeout: {WORK} ran for 600020 milliseconds.\n",
-    f"{PLACE} [PG ID 0 PG GUID 0(default_pg) Rank {{rank}}]  failure detected by watchdog at work {DONE}\n",
-)
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        "", "(RayTrainWorker pid=4009, ip=10.0.0.2) ", "node03: ", "worker-1  | ", "[pod/train-0/pytorch] ",
-        "2025-06-26T06:24:44.903Z ", "Epoch 0:   6%|#  | 32040/500150 [6:28<94:39,  1.37it/s, loss=2.6]",
-    ],
-)  # fmt: skip
-def test_watchdogs_are_heard_behind_what_collectors_and_progress_bars_write(before: str, tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text("".join(f"{before}[rank{rank}]:{line.format(rank=rank)}" for rank in (1, 2, 3) for line in WATCHDOG))
-    (finding,) = diagnose(gather([log])).findings
-    assert finding.message == "ranks 1-3 gave up waiting in all_reduce #808 after 600 s"
-    told, silent = finding.details
-    assert told.endswith("ranks 1-3 in all_reduce #808")
-    assert silent.startswith("the watchdog of rank 0 said nothing: ")
-
-
-def test_ranks_that_gave_up_in_one_call_are_said_to_have_come_in_time(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text("".join(f"[rank{rank}]:{line.format(rank=rank)}" for rank in (0, 1) for line in WATCHDOG))
-    (finding,) = diagnose(gather([log])).findings
-    assert finding.details[1].startswith("every logged rank reached this call: ")
-
-
-def test_a_watchdog_that_gives_only_the_number_of_the_call_has_said_something(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    said = [f"[rank{rank}]:{line.format(rank=rank)}" for rank in (0, 1, 3) for line in WATCHDOG]
-    log.write_text("".join(line for line in said if not line.startswith("[rank1]") or "Watchdog caught" not in line))
-    (finding,) = diagnose(gather([log])).findings
-    assert finding.message == "ranks 0-1,3 gave up waiting in all_reduce #808 after 600 s"
-    assert finding.details[0].endswith("ranks 0-1,3 in all_reduce #808")
-    assert finding.details[1].startswith("the watchdog of rank 2 said nothing: ")
 
 
 LOST_WORKER = """Traceback (most recent call last):
@@ -311,14 +185,6 @@ def test_the_assertion_of_a_kernel_stands_beside_the_error_that_it_raised(tmp_pa
     log.write_text("".join(f"{line}\n" for line in (said, said, *(f"[rank6]: {line}" for line in trace))))
     (finding,) = diagnose(gather([log])).findings
     assert (finding.code, finding.ranks, finding.details) == ("DDP423", (6,), (f"the kernel's message: {said}",))
-
-
-def test_the_advice_is_to_look_before_the_timeout_ends_the_job(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    error = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 20000ms for recv operation to complete"
-    log.write_text(f"[rank0]: Traceback (most recent call last):\n[rank0]: {error}\n")
-    (finding,) = diagnose(gather([log])).findings
-    assert "`ddpdoctor watch --stall-after 10`" in finding.remedy
 
 
 CAUGHT = """epoch 1 loss 0.1
