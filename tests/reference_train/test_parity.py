@@ -20,6 +20,7 @@ from ddpdoctor.model import Severity
 from tests.reference_train.forked import exit_code, fork_ranks, kill
 from tests.sampled import sampled
 
+SMALLEST = "uneven-batches"  # of the mistakes; it is tried in every run of the tests
 AN_EPOCH = "26"  # the last step of the first epoch is the uneven one
 
 
@@ -70,7 +71,7 @@ def fields(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_smallest_mistake_fails_and_is_named(tmp_path: Path) -> None:
-    found = proof(2, tmp_path, "--steps", AN_EPOCH, "--mistake", "uneven-batches")
+    found = proof(2, tmp_path, "--steps", AN_EPOCH, "--mistake", SMALLEST)
 
     report = diagnose(Evidence(job=(found,)))
     assert report.exit_code(Severity.FAIL) == 1
@@ -83,7 +84,6 @@ def test_the_smallest_mistake_fails_and_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_three_hundred_steps_stay_with_one_process(tmp_path: Path, ranks: int) -> None:
     found = proof(ranks, tmp_path)
@@ -92,10 +92,12 @@ def test_three_hundred_steps_stay_with_one_process(tmp_path: Path, ranks: int) -
     assert not diagnose(Evidence(job=(found,))).findings
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("mistake", "ranks"),
-    sampled(product(MISTAKES, [2, 3, 4]), lambda mistake, ranks: ranks == 2 + list(MISTAKES).index(mistake) % 3),
+    sampled(
+        product(MISTAKES, [2, 3, 4]),
+        lambda mistake, ranks: mistake != SMALLEST and ranks == 2 + list(MISTAKES).index(mistake) % 3,
+    ),
 )
 def test_every_mistake_is_named(tmp_path: Path, mistake: str, ranks: int) -> None:
     found = proof(ranks, tmp_path, "--steps", AN_EPOCH, "--mistake", mistake)

@@ -24,7 +24,6 @@ def test_a_healthy_job_is_left_alone() -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("nproc", [2, 4])
 @pytest.mark.parametrize("program", healthy(), ids=lambda path: path.stem)
 def test_healthy_jobs_are_left_alone(program: Path, nproc: int) -> None:
@@ -32,7 +31,6 @@ def test_healthy_jobs_are_left_alone(program: Path, nproc: int) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("nproc", [2, 4])
 @pytest.mark.parametrize("case", list(strangers()), ids=lambda case: case.name)
 def test_strangers_jobs_are_named(case: Case, nproc: int) -> None:

@@ -22,7 +22,7 @@ def findings(code: str, *arguments: str, nproc: int) -> list[dict[str, Any]]:
     [
         ("input", 2, "before its forward"),
         pytest.param("forward", 0, "in its forward and backward", marks=pytest.mark.slow),
-        pytest.param("backward", 1, "in its forward and backward", marks=pytest.mark.slow),
+        pytest.param("backward", 1, "in its forward and backward", marks=pytest.mark.matrix),
     ],
 )
 def test_the_slow_rank_is_named_with_what_it_is_slow_at(how: str, culprit: int, phase: str) -> None:
