@@ -19,7 +19,10 @@ from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.failure import unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import Failures
+from ddpdoctor.analysis.crashes.own_ends import ended_well
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
@@ -81,6 +84,7 @@ def check(
     first: FirstDivergence | None,
     departures: LoopDepartures | None,
     mispaired: MispairedObjects | None = None,
+    hang: Hang | None = None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
 
@@ -99,7 +103,7 @@ def check(
             return
         case FirstDivergence():
             return  # DDP305 or DDP316
-    if desyncs is None and failures is None and stack_desync is None:
+    if desyncs is None and failures is None and stack_desync is None and hang is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
@@ -113,6 +117,8 @@ def check(
         yield from _by_exits(failures, last, seen)
         if desyncs is None and ended_peers is not None:
             yield from _by_stacks(ended_peers, code)
+    if hang is not None and not reported:
+        yield from _at_their_end(hang, seen)
 
 
 def _made(steps: PerRank[StepCount] | None) -> dict[int, int]:
@@ -242,7 +248,7 @@ def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: SeenOfR
 
     Where they had fewer batches in a pass, or left one early, that is the cause, however many passes later the job failed.
     """
-    finished, lost = failures.finished, failures.lost
+    finished, lost = tuple(sorted(ended_well(seen.exits))), failures.lost
     theirs = [one for one in failures.all if one.secondary_error is None and not one.exit.ended_by_launcher]
     if not finished or not lost or theirs:
         return
@@ -279,6 +285,24 @@ def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: SeenOfR
         details=[f"{group_ranks(finished)} called no forward of a DDP model"] if alone else [],
         remedy=remedy,
         steps=measured_by_rank(seen.steps),
+    )
+
+
+def _at_their_end(hang: Hang, seen: SeenOfRanks) -> Iterator[Finding]:
+    """Ranks that are done with their program, and whose process something keeps alive, so that their peers lose no connection."""
+    leaving = [one for one in hang.culprits(Activity.EXITING) if one.moves is False]
+    if not leaving or len(leaving) < len(hang.elsewhere):
+        return
+    ranks = [one.rank for one in leaving]
+    keeps = "keeps the process alive"
+    alive = [Where.at(one.place, rank=one.rank, note=keeps) for one in leaving if one.place is not None]
+    yield RULE.finding(
+        f"{group_ranks(ranks)} {verb(ranks, 'has', 'have')} come to the end of the program, and something keeps the process "
+        f"alive; {hang.wait_for(leaving)}",
+        ranks=ranks,
+        where=[*ways_out.of_training(seen.calls, ranks, seen.code), *alive, *hang.where(())],
+        remedy=OF_AN_EXIT,
+        seconds=hang.seconds,
     )
 
 

@@ -94,6 +94,9 @@ class _JobEnd:
     def _is_by_launcher(self, end: _End) -> bool:
         if self._raised_after_our_end(end) or (self.asked is not None and _as_asked(end, self.asked)):
             return True
+        if end.code == 0:  # as a handler of the signal may leave
+            ended_at = end.collected_at or end.agent.left_at()
+            return self.killed_at is not None and ended_at is not None and ended_at >= self.killed_at
         by_us = self.killed_at is not None and (end.collected_at is None or end.collected_at >= self.killed_at)
         after = (
             self.first_failure is not None and end.collected_at is not None and end.collected_at > self.first_failure
@@ -116,7 +119,7 @@ def asked_to_end(received: Sequence[Received], codes: Collection[int | None], en
 def _as_asked(end: _End, asked: Received) -> bool:
     """Whether this rank ended, without an error of its own, because the whole job was to end."""
     ended_after = end.collected_at is None or end.collected_at > asked.at - CLOCK_SECONDS
-    return ended_after and end.error is None and end.code not in {0, *CRASHES}
+    return ended_after and end.error is None and end.code not in CRASHES
 
 
 def _first_failure(ranks: Sequence[RankProcess], ended: Mapping[int, ExitCode]) -> float | None:

@@ -12,8 +12,8 @@ ENDED_BY_OTHERS = (-SIGTERM, -SIGABRT)  # by the launcher, and by NCCL's watchdo
 
 
 def ended_well(exits: PerRank[RankExit] | None) -> set[int]:
-    """The ranks that ended with exit code 0."""
-    return {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    """The ranks that ended with exit code 0, and not because the whole job was ended."""
+    return {entry.rank for entry in exits or () if entry.value.exit_code == 0 and not entry.value.ended_by_launcher}
 
 
 def ended_by_themselves(exits: PerRank[RankExit] | None) -> frozenset[int]:

@@ -251,21 +251,18 @@ class Watch:
             return  # it went on while it was looked at, which takes seconds on a busy machine
         evidence = self.nodes.on_stall(evidence, quiet)
         activities = derived(evidence, Activities) or Activities(each=())
-        working = [activity for activity in activities.elsewhere if activity.shows_life]
+        working = _at_work(activities)
         unseen = [] if activities.elsewhere else self._unseen(evidence)
         nobody_waits = not activities.waiting and all(
             activity.shows_life or activity.moves is None for activity in activities.elsewhere
         )
-        starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
-        goes_on = any(one.advanced for one in activities.each) or (not activities.waiting and _is_crowded())
-        advances = goes_on and quiet < self.stall_detector.patience() * WHILE_MOVING
-        if not activities.each or starts or advances or (nobody_waits and self.stall_detector.given is None):
+        if self._starts_or_advances(activities, quiet) or (nobody_waits and self.stall_detector.given is None):
             self._next_look = quiet + self.stall_detector.patience()
         elif (working or unseen) and quiet < self.stall_detector.patience(moving=True):
             self._next_look = quiet + self.stall_detector.patience()
             yield Waiting(_busy(activities) if working else _elsewhere(activities, unseen))
         else:
-            yield self._stalled(evidence, ranks, quiet, tuple(activity.rank for activity in working))
+            yield self._stalled(evidence, ranks, quiet, working)
 
     def _stalled(
         self, evidence: Evidence, ranks: tuple[RankProcess, ...], quiet: float, alive: tuple[int, ...]
@@ -277,27 +274,37 @@ class Watch:
     def _look_at_training(self, ranks: tuple[RankProcess, ...], now: float) -> Iterator[Event]:
         """Look at a job of which only threads beside the training still make calls: a heartbeat hides no hang.
 
-        It hangs where a rank stands in a wait for its peers and no rank shows what a healthy job could show. A rank that waits
-        for another of its own threads may wait for the one that makes the calls.
+        It hangs where a rank stands in a wait for its peers. Ten times the patience, unless the user gave one, has a rank that
+        shows what a healthy job could show, and one that waits for another of its own threads: that may make the calls.
         """
         quiet = self._training.quiet(now)
-        patience = self._training.patience()
+        patience, granted = self._training.patience(), self._training.patience(moving=True)
         if self.stall_detector.quiet(now) >= patience or quiet < max(patience, self._next_look_at_training):
             return
-        self._next_look_at_training = 2 * quiet
+        self._next_look_at_training = min(2 * quiet, granted) if quiet < granted else 2 * quiet
         evidence = self.known.during_stall(ranks, quiet)
         if _begun_in_training(find_ranks(self.known.directory)) != _begun_in_training(ranks):
             return
         activities = derived(evidence, Activities) or Activities(each=())
-        served = any(activity.kind in _SERVED for activity in activities.elsewhere)
-        if served and self._training.given is None and quiet < patience * WHILE_MOVING:
+        may_go_on = _is_crowded() or any(activity.moves is not False for activity in activities.waiting)
+        if not activities.waiting or (may_go_on and self._training.given is None):
             return
-        if not (activities.waiting and all(activity.moves is False for activity in activities.each)):
+        if self._unseen(evidence) or self._starts_or_advances(activities, quiet):
             return
-        if self._unseen(evidence) or _is_crowded():
+        working = _at_work(activities)
+        if (working or activities.of(*_SERVED)) and quiet < granted:
+            if working:
+                yield Waiting(_busy(activities))
             return
         self._in_training = True
-        yield self._stalled(self.nodes.on_stall(evidence, quiet), ranks, quiet, ())
+        yield self._stalled(self.nodes.on_stall(evidence, quiet), ranks, quiet, working)
+
+    def _starts_or_advances(self, activities: Activities, quiet: float) -> bool:
+        """Whether ranks are not there yet, prepare, or come to other lines: signs that hold also for what the user gave."""
+        starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
+        goes_on = any(one.advanced for one in activities.each) or (not activities.waiting and _is_crowded())
+        advances = goes_on and quiet < self.stall_detector.patience() * WHILE_MOVING
+        return not activities.each or starts or advances
 
     def _starts(self, activity: RankActivity) -> bool:
         """Whether a process or a worker of its loader imports modules, or has not run for as long as a pause may be."""
@@ -311,6 +318,11 @@ class Watch:
         if size is None or not (self.nodes.reports and self.nodes.has_others and self.stall_detector.stepped):
             return []
         return sorted({*range(size.ranks)} - {facts.rank for facts in evidence.ranks})
+
+
+def _at_work(activities: Activities) -> tuple[int, ...]:
+    """The ranks that others wait for and that show what a rank of a healthy job could show."""
+    return tuple(activity.rank for activity in activities.elsewhere if activity.shows_life)
 
 
 def _is_crowded() -> bool:

@@ -282,20 +282,33 @@ def test_a_thread_that_reports_hides_no_hang_of_the_training(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize(
-    "stood",
+    ("stood", "given", "expected"),
     [
-        hang(rank(), BUSY),  # one evaluates, the others wait for it
-        hang(ASLEEP, ASLEEP),  # nobody waits for a peer: the thread that makes the calls may be the one that trains
-        hang(rank(), rank(moved=True)),
+        (hang(rank(), BUSY), 0.0, [Stalled, JobEnd]),
+        (hang(rank(), BUSY), None, [Waiting, JobEnd]),  # one evaluates, the others wait for it
+        (hang(rank(), rank(moved=True)), 0.0, [Stalled, JobEnd]),
+        (hang(rank(), rank(moved=True)), None, [JobEnd]),
+        # nobody waits for a peer: the thread that makes the calls may be the one that trains
+        (hang(ASLEEP, ASLEEP), 0.0, [JobEnd]),
+        (hang(ASLEEP, ASLEEP), None, [JobEnd]),
     ],
-    ids=["computes", "nobody waits", "moves"],
+    ids=["computes, given", "computes", "moves, given", "moves", "nobody waits, given", "nobody waits"],
 )
-@pytest.mark.parametrize("given", [0.0, None])
-def test_a_thread_that_reports_beside_a_training_that_may_be_healthy_is_a_sign_of_life(
-    stood: Evidence, given: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_thread_that_reports_beside_a_training_that_may_be_healthy_is_a_sign_of_life_unless_the_user_gave_a_time(
+    stood: Evidence, given: float | None, expected: list[type], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (only,) = beside_a_heartbeat(stood, beating(*BEATS), tmp_path, monkeypatch, given)
-    assert isinstance(only, JobEnd)
+    events = beside_a_heartbeat(stood, beating(*BEATS), tmp_path, monkeypatch, given)
+    assert [type(event) for event in events] == expected
+
+
+def test_beside_a_thread_that_reports_a_rank_that_spins_is_reported_after_ten_times_the_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the training completes decides, and not the processor that it uses."""
+    monkeypatch.setattr(StallDetector, "patience", lambda _self, *, moving=False: 39.0 if moving else 3.9)
+    hung, _ = beside_a_heartbeat(hang(rank(), BUSY), beating(*BEATS), tmp_path, monkeypatch, None)
+    assert isinstance(hung, Stalled)
+    assert (hung.alive, diagnose(hung.evidence).findings[0].code) == ((1,), "DDP307")
 
 
 def test_a_rank_that_waits_for_its_own_threads_may_wait_for_the_one_that_makes_calls(
