@@ -21,7 +21,11 @@ DTYPES = {
     "complex128": "ComplexDouble",
 }  # fmt: skip
 WITHOUT_TENSORS = ("barrier",)
-WITH_OTHER_OUTPUTS = ("all_gather",)  # a list of which nothing is known
+OF_GLOO = {  # gloo has no calls of their own for these
+    "all_gather_single": "all_gather", "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_single": "all_reduce", "reduce_scatter_tensor": "all_reduce",
+}  # fmt: skip
+AS_LARGE_AS_INPUTS = ("all_reduce", "broadcast", "reduce")  # of the other outputs nothing is known
 
 
 def record_from(records: Sequence[Collective], texts: Texts) -> FlightRecord | None:
@@ -63,6 +67,7 @@ def _call(record: Collective, texts: Texts, groups: dict[ProcessGroup, int]) -> 
     known = ProcessGroup(
         backend=group.backend, name=group.name, description=description_of(group.description), ranks=group.ranks or None
     )
+    op = OF_GLOO.get(op, op) if group.backend == "gloo" else op
     sizes = (tensor.shape,) if tensor is not None else ()
     dtypes = (DTYPES.get(tensor.dtype, tensor.dtype),) if tensor is not None else ()
     return Call(
@@ -70,6 +75,6 @@ def _call(record: Collective, texts: Texts, groups: dict[ProcessGroup, int]) -> 
         op=op,
         input_sizes=sizes,
         input_dtypes=dtypes,
-        output_sizes=() if op in WITH_OTHER_OUTPUTS else sizes,
+        output_sizes=sizes if op in AS_LARGE_AS_INPUTS else (),
         output_dtypes=dtypes,
     )

@@ -11,8 +11,8 @@ from ddpdoctor.analysis.collectives.places.same_iteration import in_one_turn
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.users_line import UNKNOWN_CALL
 from ddpdoctor.derivation import derived
-from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence import Evidence, by_rank
+from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import GivenPeer, GivenRoot, GivenSize, Stacks
@@ -64,7 +64,7 @@ def with_given_arguments(
         or not all(one.waits_for_peers and one.stands_still for one in known.each)
     ):
         return evidence
-    evidence = evidence.with_facts({**_peers(known, job, owner), **_waited_peers(known, job, counted, owner)})
+    evidence = evidence.with_facts({**_peers(known, job, owner), **_waited_peers(known, evidence, job, counted, owner)})
     site = _site(known, evidence, job, counted)
     if site is None:
         return evidence
@@ -114,20 +114,25 @@ def _peers(known: Activities, job: RunningJob, owner: int | None) -> dict[int, G
 
 
 def _waited_peers(
-    known: Activities, job: RunningJob, counted: Mapping[int, Counters], owner: int | None
+    known: Activities, evidence: Evidence, job: RunningJob, counted: Mapping[int, Counters], owner: int | None
 ) -> dict[int, GivenPeer]:
     """By rank that waits for a send or receive that it has issued, its partner, by the source and the rank's variables."""
     pids = {target.rank: target.pid for target in job.targets}
+    stacks = by_rank(evidence.per_rank(Stacks))
     found = {}
     for one in known.each:
         place = one.place
         if place is None or one.operation != UNKNOWN_CALL:
             continue
-        waited = waited_transfer(place.file, place.line, owner)
-        numbers = _variables(counted.get(pids.get(one.rank, 0), {}), place.file, place.function)
-        peer = waited.partner.value(numbers, one.rank) if waited is not None else None
-        if waited is not None and peer is not None:
-            found[one.rank] = GivenPeer(op=waited.op, peer=peer, place=place)
+        main = stacks[one.rank].main if one.rank in stacks else None
+        mine = [*only_users(main.frames)] if main is not None else []
+        waited = waited_transfer(mine[mine.index(place) :] if place in mine else [place], owner)
+        if waited is None:
+            continue
+        numbers = _variables(counted.get(pids.get(one.rank, 0), {}), waited.made.file, waited.made.function)
+        peer = waited.partner.value(numbers, one.rank)
+        if peer is not None:
+            found[one.rank] = GivenPeer(op=waited.op, peer=peer, place=waited.made)
     return found
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Loop, RankValue, SourceCode
+from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
-from tests.hangs import TORCH, hang, rank, stack
+from tests.hangs import STDLIB, TORCH, hang, rank, stack
 from tests.jobs_that_end_early import (
     AT,
     BEHIND,
@@ -51,7 +52,18 @@ ABORTED_THERE = RankExit(exit_code=-6, tail=(WRONG_SIZE,), native_stack=BEHIND_I
 LENGTHS = RankValue(line=48, text="640 if rank else 624", targets=("n",), compares=True)
 SHARED_OUT = SourceCode(places=(SEEN.places[0], replace(SEEN.places[1], rank_values=(LENGTHS,)), *SEEN.places[2:]))
 
+SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
+WRITER = Thread(name="writer", frames=stack(user=(6, "writer")), os_id=101)
+
 SICK = (
+    Sick(  # `sys.exit(0)` in the loop, and a thread of the program that still waits for work
+        evidence=hang(rank(), rank(SHUTDOWN, others=(WRITER,), system_call="futex")),
+        says="rank 1 has come to the end of the program, and something keeps the process alive; rank 0 waits for it in "
+        "backward for 6.1 s",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:6 writer", "rank 0 /job/train.py:61 train_step"),
+        measured={"seconds": 6.1},
+    ),
     Sick(  # no batches are counted (FSDP2), and gloo ends the rank at once, with its recorder
         evidence=flights(
             [STEP, NEXT],

@@ -105,7 +105,7 @@ def test_what_ranks_die_of_once_the_job_is_to_end_is_nobodys_failure(tmp_path: P
         exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_at=None, asked=asked)
         return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
 
-    assert as_asked(20.0) == [0, 1, 2]
+    assert as_asked(20.0) == [0, 1, 2, 4]  # also the one whose handler leaves with code 0
     assert as_asked(30.0) == []  # they had ended before anybody asked
 
 
@@ -128,6 +128,13 @@ def test_a_rank_that_was_killed_before_we_ended_the_job_was_not_ended_by_us(tmp_
 
     assert ended_by_launcher(ranks, killed, killed_at=11.5) == [0]
     assert ended_by_launcher(ranks, killed, killed_at=10.5) == [0, 1]
+
+
+def test_a_rank_whose_handler_leaves_with_code_0_once_we_end_the_job_was_ended_by_us(tmp_path: Path) -> None:
+    ranks = [rank(tmp_path, 0), rank(tmp_path, 1)]
+    left = collected((FIRST_PID, 0, 12.0), (FIRST_PID + 1, 0, 11.0))
+    assert ended_by_launcher(ranks, left, killed_at=11.5) == [0]
+    assert ended_by_launcher(ranks, left) == []
 
 
 def test_ranks_that_are_gone_with_a_launcher_that_was_killed_were_killed_like_it(tmp_path: Path) -> None:

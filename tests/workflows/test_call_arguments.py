@@ -223,6 +223,46 @@ def test_a_handle_or_a_partner_that_may_be_another_one_tells_nothing(tmp_path: P
     assert awaited(tmp_path, "", text=handed) == []
 
 
+PASSES_A_TRANSFER = """\
+def finish(handle, x):
+    handle.wait()
+    return x
+
+def work(x, rank, world):
+    left = (rank - 1) % world
+    job = dist.irecv(x, left)
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "peers"),
+    [
+        ("finish(job, x)", [0]),
+        ("finish(x=x, handle=job)", [0]),
+        ("finish(dist.irecv(x, left), x)", [0]),
+        ("finish(*both)", []),
+        ("finish(x, job)", []),
+    ],
+)
+def test_a_handle_that_is_a_parameter_is_what_the_calling_line_gives(
+    call: str, peers: list[int], tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PASSES_A_TRANSFER.format(call=call))
+    wait, caller = (Frame(file=str(script), line=line, function=name) for line, name in ((2, "finish"), (8, "work")))
+    barrier = Frame(file=IN_BROADCAST.file, line=4000, function="barrier")
+    each = [rank((barrier, caller)), rank((wait, caller), system_call="futex")]
+    targets = tuple(Target(rank=number, pid=100 + number) for number in range(2))
+    job = RunningJob(name="job", targets=targets, world_size=2, environ={}, command="")
+    counted = {101: {(2, str(script), "work", name): value for name, value in (("rank", 1), ("left", 0))}}
+    code = source_of([wait, caller])
+    assert code is not None
+    found = call_arguments.with_given_arguments(hang(*each, seconds=None, facts=(code,)), job, counted, None)
+    given = [entry.value for entry in found.per_rank(GivenPeer) or ()]
+    assert [(one.op, one.peer, one.place) for one in given] == [("recv", peer, caller) for peer in peers]
+
+
 def test_ranks_that_wait_for_what_a_rank_in_a_barrier_never_sent_are_told_with_its_line(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(WAITS_FOR_A_TRANSFER.format(partner="src=0", between="pass"))

@@ -25,7 +25,11 @@ POINT_TO_POINT = ("send", "recv", "isend", "irecv")
 MONITORED_BARRIER = "monitored_barrier"
 # in the recorder, on every rank; gloo's own count has more on rank 0, which hears all others
 NUMBERS_OF_A_MONITORED_BARRIER = 2
-DESCRIBED_BY_ITS_TENSOR = ("all_reduce", "broadcast", "reduce", "all_gather")
+DESCRIBED_BY = {  # the parameter that holds what the rank gives
+    "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "all_gather": "tensor",
+    "all_gather_single": "input_tensor", "all_gather_into_tensor": "input_tensor",
+    "reduce_scatter_single": "input", "reduce_scatter_tensor": "input",
+}  # fmt: skip
 ROOTS = ("src", "dst", "group_src", "group_dst")
 
 
@@ -56,6 +60,7 @@ class CollectiveHooks:
         position = {parameter: index for index, parameter in enumerate(inspect.signature(function).parameters)}
         roots = tuple(root for root in ROOTS if root in position)
         numbered, between_two, reduces = name in COLLECTIVES, name in POINT_TO_POINT, "op" in position
+        described = DESCRIBED_BY.get(name)
         taken = NUMBERS_OF_A_MONITORED_BARRIER if name == MONITORED_BARRIER else 0
 
         @functools.wraps(function)
@@ -85,7 +90,7 @@ class CollectiveHooks:
                     )
                 else:
                     reduce_op = log.reduce_op(_name(given("op"))) if reduces else 0
-                    tensor = log.tensor(given("tensor")) if name in DESCRIBED_BY_ITS_TENSOR else 0
+                    tensor = log.tensor(given(described)) if described is not None else 0
                     index = log.ring.begin_collective(
                         op, number, place, seq=seq, root=root, reduce_op=reduce_op, tensor=tensor
                     )
