@@ -12,11 +12,12 @@ OF_A_PROCESS = "stop that process, or give the job another port: `torchrun --mas
 RULE = Rule(
     code="DDP202",
     name="master-port-in-use",
-    summary="MASTER_PORT is in use by another process",
+    summary="MASTER_PORT is in use already, by another process or by a server of this rank",
     severity=Severity.FAIL,
     shown_by="`ddpdoctor port PORT` on the master names the process that holds the port",
-    remedy="stop that process (`ddpdoctor port PORT` names it), or give the job another port, `torchrun --master-port N` "
-    "or MASTER_PORT: `ddpdoctor port` prints a free one",
+    remedy="see what holds it (`ddpdoctor port PORT` while it does): stop that process, or, where the rank itself opens this port "
+    "before `init_process_group` (a dashboard, a metrics server), give that another one; or give the job another port, "
+    "`torchrun --master-port N` or MASTER_PORT: `ddpdoctor port` prints a free one",
     explains=(
         "DDP203",
         "DDP204",
@@ -27,20 +28,20 @@ RULE = Rule(
     errors=(
         ErrorPattern(
             regex=r"failed to (?:bind|listen) (?:to|on) \[?[\w.:?*]*\]?:(?P<port>\d{1,18}) .{0,40}Address already in use",
-            sentence="port {port} is held by another process{on}: {words}",
+            sentence="port {port} is in use already{on}: {words}",
         ),
         ErrorPattern(
             regex=r"port: (?P<port>\d{1,18}), useIpv6: \d?\w*, code: -98",
-            sentence="port {port} is held by another process{on}: EADDRINUSE",
+            sentence="port {port} is in use already{on}: EADDRINUSE",
         ),
         ErrorPattern(
             regex=r"distributed communication on port .(?P<port>\d{1,18}).{0,4} but another process is utilizing it",
-            sentence="port {port} is held by another process",
+            sentence="port {port} is in use already",
         ),
         ErrorPattern(
             regex=r"(?:RuntimeError|DistNetworkError): (?:.{0,200}name: EADDRINUSE|Address already in use)|server socket "
             r"has failed to (?:bind|listen).{0,300}[Aa]ddress already in use",
-            sentence="MASTER_PORT is held by another process{on}: {words}",
+            sentence="MASTER_PORT is in use already{on}: {words}",
         ),
     ),
 )

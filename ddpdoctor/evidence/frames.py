@@ -140,12 +140,12 @@ def in_worker_loop(stack: Iterable[Frame]) -> bool:
     return any(frame.function == _WORKER_LOOP for frame in stack)
 
 
-def line_in_worker(stack: Iterable[Frame]) -> Frame | None:
-    """The user's line at which a data loader's worker makes a batch; None where it waits for work.
+def lines_in_worker(stack: Iterable[Frame]) -> tuple[Frame, ...]:
+    """The user's lines at which a data loader's worker makes a batch, outermost first; none where it waits for work.
 
     What is below its loop in `stack` is where a forked worker was started.
     """
-    return users_frame(takewhile(lambda frame: frame.function != _WORKER_LOOP, stack))
+    return users_frames(takewhile(lambda frame: frame.function != _WORKER_LOOP, stack))
 
 
 def runs_users_code(stack: Iterable[Frame]) -> bool:

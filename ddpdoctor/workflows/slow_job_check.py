@@ -12,7 +12,7 @@ from ddpdoctor.analysis.hangs.stack_patterns import WAITS_FOR_PEERS, Activity, a
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.frames import Frame, in_worker_loop, line_in_worker, users_frame
+from ddpdoctor.evidence.frames import Frame, in_worker_loop, lines_in_worker, users_frame
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.evidence.step_times import Looks, ProcessorTime
@@ -87,7 +87,7 @@ def _lines_of_workers(pid: int) -> set[Frame]:
     """The user's lines at which the workers of this rank's data loaders make batches; none of workers that wait for work."""
     read = py_spy_each(loader_workers(pid)[:MOST_WORKERS])
     stacks = (_main(threads) for threads in read.values() if not isinstance(threads, NoStacks))
-    lines = {line_in_worker(stack) for stack in stacks if in_worker_loop(stack)}
+    lines = {(None, *lines_in_worker(stack))[-1] for stack in stacks if in_worker_loop(stack)}
     return {line for line in lines if line is not None}
 
 

@@ -1,5 +1,9 @@
 """A worker that sleeps in a read, and a rank without workers; healthy: all ranks wait for each other."""
 
+from dataclasses import replace
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ChildProcess
 from tests.checks import Sick
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
@@ -41,4 +45,15 @@ SICK = (
         measured={"workers": [], "seconds": None},
     ),
 )
+READS_AGAIN = replace(WORKER, stack=(Frame(file="/job/data.py", line=7, function="decode"), *WORKER.stack))
+
+
+def test_the_callers_of_the_workers_line_are_shown() -> None:
+    evidence = hang(rank(), rank(NEXT, system_call="poll", children=(READS_AGAIN,)))
+    (found,) = diagnose(evidence).findings
+    assert found.details == (
+        "its worker process 4711 sleeps in decode (/job/data.py:7), called in __getitem__ (/job/train.py:20), <module> (/job/train.py:90), on CPU 0 %",
+    )
+
+
 HEALTHY = (hang(rank(), rank()),)

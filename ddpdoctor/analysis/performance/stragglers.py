@@ -58,6 +58,8 @@ class Straggler:
     queued: float = 0.0
     """The part of the time by which it waited for a processor, beyond what its additional work explains; 0 where the counters of
     the scheduler were not read."""
+    in_one_round: float = 1.0
+    """The part of the delay of a step that its largest round makes up: the median."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,7 @@ def _latest(
         return None
     import numpy as np
 
-    ranks, delays = rounds.ranks, _delays(rounds, paces)
+    ranks, (delays, largest) = rounds.ranks, _delays(rounds, paces)
     in_order = np.sort(delays, axis=0)
     gaps = in_order[-1] - in_order[-2]
     last = delays.argmax(axis=0)
@@ -147,14 +149,15 @@ def _latest(
         phase_seconds=lost,
         crowded=crowded(ranks[who], times),
         queued=queued(ranks[who], times),
+        in_one_round=float(np.median(largest[who][last == who] / np.maximum(delays[who][last == who], 1))),
     )
 
 
-def _delays(rounds: Rounds, paces: dict[int, Pace]) -> NDArray[np.int64]:
-    """For how long all others waited for each rank alone, of shape (ranks, steps), by the steps of the first rank.
+def _delays(rounds: Rounds, paces: dict[int, Pace]) -> tuple[Times, Times]:
+    """For how long all others waited for each rank alone, in all and in one round, of shape (ranks, steps).
 
-    A step can have many rounds, of which one makes them wait and the others tell nothing. Each counts alone where no forwards
-    were recorded.
+    Steps are those of the first rank. A step can have many rounds, of which one makes them wait and the others tell nothing.
+    Each counts alone where no forwards were recorded.
     """
     import numpy as np
 
@@ -165,8 +168,11 @@ def _delays(rounds: Rounds, paces: dict[int, Pace]) -> NDArray[np.int64]:
     step = np.searchsorted(np.array(begins, dtype=np.int64), rounds.released)
     steps, of_round = np.unique(step, return_inverse=True)
     if len(steps) < LEAST_ROUNDS:
-        return delays
-    return np.array([np.bincount(of_round, weights=row) for row in delays], dtype=np.int64)
+        return delays, delays
+    largest = np.zeros((len(delays), len(steps)), dtype=np.int64)
+    for row, most in zip(delays, largest, strict=True):
+        np.maximum.at(most, of_round, row)
+    return np.array([np.bincount(of_round, weights=row) for row in delays], dtype=np.int64), largest
 
 
 def _step_begins(pace: Pace) -> tuple[int, ...]:

@@ -302,7 +302,8 @@ class Watch:
     def _starts_or_advances(self, activities: Activities, quiet: float) -> bool:
         """Whether ranks are not there yet, prepare, or come to other lines: signs that hold also for what the user gave."""
         starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
-        goes_on = any(one.advanced for one in activities.each) or (not activities.waiting and _is_crowded())
+        waits = activities.waiting or activities.of(Activity.STORE)  # for what another rank sets
+        goes_on = any(one.advanced for one in activities.each) or (not waits and _is_crowded())
         advances = goes_on and quiet < self.stall_detector.patience() * WHILE_MOVING
         return not activities.each or starts or advances
 

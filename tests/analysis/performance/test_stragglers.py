@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ddpdoctor.analysis.performance.stragglers import Straggler, Stragglers
+from ddpdoctor.checks.ddp601_straggler_rank import check
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.step_times import Pace
@@ -82,3 +84,13 @@ def test_of_a_job_that_stands_still_its_pace_is_not_said() -> None:
     stall = Stall(seconds=60.0)
     slow_job = replace(steps(majority, lambda _: {"input": 300}, count=60), job=(stall,))
     assert not diagnose(slow_job, select=["DDP6"]).findings
+
+
+def test_a_rank_that_a_busy_scheduler_makes_a_little_late_into_each_of_many_calls_is_not_slow() -> None:
+    """It lost 255 ms in each step, in sixty collectives: of a forward of FSDP so, too, where it had its processor."""
+    spread = Straggler(
+        host="node0", rank=1, rounds=33, counted="steps", last_in=31, seconds=0.255, share=0.32, phase=None,
+        phase_seconds=None, crowded=0.14, queued=0.22, in_one_round=0.08,
+    )  # fmt: skip
+    for straggler, slow in ((spread, 0), (replace(spread, in_one_round=0.9), 1), (replace(spread, queued=0.02), 1)):
+        assert len([*check(Stragglers(hosts=(straggler,)), None, None, None, None)]) == slow

@@ -25,6 +25,7 @@ from ddpdoctor.evidence.process import ChildProcess, Stall
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows.watch import loop
 from ddpdoctor.workflows.watch.loop import JobEnd, Recovered, Stalled, Waiting, Watch
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
@@ -242,6 +243,24 @@ def test_a_job_whose_ranks_all_compute_is_reported_after_what_the_user_gave_and_
         if isinstance(first, Stalled):
             _, ranks = diagnose(first.evidence).undecided
             assert ranks.startswith("ranks 0-1: each computes at /job/train.py:5 in prepare, on CPU 97 %")
+
+
+def test_a_host_that_is_too_busy_to_tell_hides_no_wait_for_a_key_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StallDetector, "quiet", lambda _self, _now: 125.0)
+    monkeypatch.setattr(loop.os, "getloadavg", lambda: (1000.0, 1000.0, 1000.0))
+    script = tmp_path / "train.py"
+    script.write_text('def weights(store):\n    return store.get("weights")\n')
+    line = Frame(file=str(script), line=2, function="weights")
+    code = source_of([line])
+    assert code is not None
+    asks = rank((line,), system_call="recvfrom")
+    for facts, event in (((code,), Stalled), ((), JobEnd)):
+        known = Known([header(calls=5, returned=5)] * 3, 0, tmp_path, stood=hang(asks, asks, facts=facts))
+        monkeypatch.setattr(loop, "find_ranks", known.ranks)
+        (first, *_) = Watch(known=known, stall_detector=StallDetector(given=60.0)).events()  # type: ignore[arg-type]
+        assert type(first) is event
 
 
 def beating(*each: tuple[int, int]) -> list[Header]:
