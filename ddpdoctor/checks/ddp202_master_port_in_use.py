@@ -15,8 +15,8 @@ RULE = Rule(
     summary="MASTER_PORT is in use already, by another process or by a server of this rank",
     severity=Severity.FAIL,
     shown_by="`ddpdoctor port PORT` on the master names the process that holds the port",
-    remedy="see what holds it (`ddpdoctor port PORT` while it does): stop that process, or, where the rank itself opens this port "
-    "before `init_process_group` (a dashboard, a metrics server), give that another one; or give the job another port, "
+    remedy="see what holds it (`ddpdoctor port PORT` while it does): stop that process, or, where the rank itself opens this "
+    "port before `init_process_group` (a dashboard, a metrics server), give that another one; or give the job another port, "
     "`torchrun --master-port N` or MASTER_PORT: `ddpdoctor port` prints a free one",
     explains=(
         "DDP203",

@@ -318,7 +318,7 @@ def _by_ends(ended: EndedPeers, condition: Condition, frame: Frame) -> Finding:
     ranks, others = [one.rank for one in ended.waiting], ended.ended
     test = condition_text(condition, frame.file)
     return RULE.finding(
-        f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {ended.operations} that {group_ranks(others)} never "
+        f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} {ended.operations} that {group_ranks(others)} never "
         f"{verb(others, 'calls', 'call')}: {verb(others, 'it', 'they')} ended with exit code 0",
         ranks=ranks if ended.few_wait else others,
         where=[

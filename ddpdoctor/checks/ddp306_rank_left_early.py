@@ -115,8 +115,8 @@ def check(
     reported = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not reported:
         yield from _by_exits(failures, last, seen)
-        if desyncs is None and ended_peers is not None:
-            yield from _by_stacks(ended_peers, code)
+        if ended_peers is not None and (desyncs is None or ended_peers.ask_the_store):
+            yield from _by_stacks(ended_peers, exits, code)
     if hang is not None and not reported:
         yield from _at_their_end(hang, seen)
 
@@ -312,26 +312,32 @@ def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:
     )
 
 
-def _by_stacks(ended: EndedPeers, code: SourceCode | None) -> Iterator[Finding]:
+def _by_stacks(ended: EndedPeers, exits: PerRank[RankExit] | None, code: SourceCode | None) -> Iterator[Finding]:
     """The few ranks that ended with 0 where all others wait, under no test of the rank.
 
     Where these wait for all to join, those that ended are at fault, however many they are.
     """
     others = [one.rank for one in ended.waiting]
+    called = early_ends.left_by(exits, ended.ended)
     if ended.join or (len(ended.ended) < len(others) and ended.test is None):
         yield RULE.finding(
             f"{group_ranks(ended.ended)} ended with exit code 0 while {group_ranks(others)} "
-            f"{verb(others, 'waits', 'wait')} in {ended.operations}",
+            f"{verb(others, 'waits', 'wait')} {ended.operations}",
             ranks=ended.ended,
             where=[
+                *called,
                 *framework_requests.where(exits_of(code, ended.ended, others), ended.ended),
                 *(
-                    Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
+                    Where.at(
+                        one.place,
+                        rank=one.rank,
+                        note=f"waiting {ended.operations if ended.ask_the_store else f'in {one.operation}'}",
+                    )
                     for one in ended.waiting
                     if one.place is not None
                 ),
             ],
-            remedy=ALL_JOIN if ended.join else None,
+            remedy=ALL_JOIN if ended.join else OF_AN_EXIT if called else None,
         )
 
 

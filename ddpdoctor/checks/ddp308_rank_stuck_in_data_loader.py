@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
-from ddpdoctor.evidence.frames import Frame, in_worker_loop, lines_in_worker
+from ddpdoctor.evidence.frames import in_worker_loop, lines_in_worker
 from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -52,18 +52,13 @@ def _is_worker(child: ChildProcess) -> bool:
 
 
 def _describe(worker: ChildProcess) -> str:
-    *callers, place = (None, *lines_in_worker(worker.stack))
+    lines = [f"{frame.function} ({frame.file}:{frame.line})" for frame in reversed(lines_in_worker(worker.stack))]
     cpu = f", on CPU {100 * worker.cpu_share:.0f} %" if worker.cpu_share is not None else ""
-    if place is None and in_worker_loop(worker.stack) and worker.state == "S":
+    if not lines and in_worker_loop(worker.stack) and worker.state == "S":
         return f"its worker process {worker.pid} waits for work{cpu}"
-    spot = f" in {_spot(place)}" if place is not None else ""
-    called = [_spot(frame) for frame in callers[::-1] if frame is not None]
-    spot += f", called in {', '.join(called)}" if called else ""
-    return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{cpu}"
-
-
-def _spot(frame: Frame) -> str:
-    return f"{frame.function} ({frame.file}:{frame.line})"
+    spot = f" in {lines[0]}" if lines else ""
+    called = f", called in {', '.join(lines[1:])}" if lines[1:] else ""
+    return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{called}{cpu}"
 
 
 def _without_workers(activity: RankActivity) -> str:

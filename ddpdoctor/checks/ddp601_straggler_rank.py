@@ -33,9 +33,8 @@ LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who 
 CROWDED = (
     0.5  # of its delay: a rank that waits for a processor for so long is slow by where it runs, not by what it does
 )
-IN_ONE_ROUND = (
-    0.25  # of its delay in a step: where it is late into many calls by a little, a busy scheduler makes it so
-)
+LEAST_QUEUED = 0.02  # of the time: a host with a processor for every thread lets none wait
+IN_ONE_ROUND = 0.25  # of its delay in a step: a busy scheduler makes a rank a little late into each of many calls
 LEAST_LOST_SECONDS = 0.5  # in all: of two processes that share a processor, one may be favoured for some tenths of it
 HELD = 0.7  # of the time: a rank that has its processor for less waits for it; above, the processor itself is slow
 
@@ -83,7 +82,7 @@ def _is_slow(straggler: Straggler) -> bool:
         and straggler.seconds * straggler.last_in >= LEAST_LOST_SECONDS
         and straggler.crowded < CROWDED * straggler.share
         and straggler.queued < straggler.share
-        and not (straggler.in_one_round < IN_ONE_ROUND and straggler.queued >= LEAST_SHARE)
+        and not (straggler.in_one_round < IN_ONE_ROUND and straggler.queued >= LEAST_QUEUED)
     )
 
 

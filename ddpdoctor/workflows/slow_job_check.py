@@ -87,8 +87,7 @@ def _lines_of_workers(pid: int) -> set[Frame]:
     """The user's lines at which the workers of this rank's data loaders make batches; none of workers that wait for work."""
     read = py_spy_each(loader_workers(pid)[:MOST_WORKERS])
     stacks = (_main(threads) for threads in read.values() if not isinstance(threads, NoStacks))
-    lines = {(None, *lines_in_worker(stack))[-1] for stack in stacks if in_worker_loop(stack)}
-    return {line for line in lines if line is not None}
+    return {line for stack in stacks if in_worker_loop(stack) for line in lines_in_worker(stack)[-1:]}
 
 
 def _main(threads: Sequence[Thread]) -> tuple[Frame, ...]:

@@ -55,7 +55,18 @@ SHARED_OUT = SourceCode(places=(SEEN.places[0], replace(SEEN.places[1], rank_val
 SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
 WRITER = Thread(name="writer", frames=stack(user=(6, "writer")), os_id=101)
 
+ASKS = rank(stack(user=(29, "weights")), system_call="recvfrom")
+BY_CALL = RankExit(exit_code=0, left_by=(Frame(file="/job/train.py", line=18, function="spend"),))
+STORE_CODE = SourceCode(places=(CodePlace(file="/job/train.py", line=29, function="weights", calls=("store.get",)),))
+
 SICK = (
+    Sick(  # `os._exit(0)`: the rank that should set the key is gone, and no recorder knows of the store
+        evidence=hang(ASKS, ASKS, (BY_CALL,), facts=(STORE_CODE,)),
+        says="rank 2 ended with exit code 0 while ranks 0-1 wait for a key of the store",
+        ranks=(2,),
+        where=("rank 2 /job/train.py:18 spend", "rank 0 /job/train.py:29 weights", "rank 1 /job/train.py:29 weights"),
+        also=("DDP318",),
+    ),
     Sick(  # `sys.exit(0)` in the loop, and a thread of the program that still waits for work
         evidence=hang(rank(), rank(SHUTDOWN, others=(WRITER,), system_call="futex")),
         says="rank 1 has come to the end of the program, and something keeps the process alive; rank 0 waits for it in "

@@ -51,9 +51,8 @@ READS_AGAIN = replace(WORKER, stack=(Frame(file="/job/data.py", line=7, function
 def test_the_callers_of_the_workers_line_are_shown() -> None:
     evidence = hang(rank(), rank(NEXT, system_call="poll", children=(READS_AGAIN,)))
     (found,) = diagnose(evidence).findings
-    assert found.details == (
-        "its worker process 4711 sleeps in decode (/job/data.py:7), called in __getitem__ (/job/train.py:20), <module> (/job/train.py:90), on CPU 0 %",
-    )
+    called = "called in __getitem__ (/job/train.py:20), <module> (/job/train.py:90)"
+    assert found.details == (f"its worker process 4711 sleeps in decode (/job/data.py:7), {called}, on CPU 0 %",)
 
 
 HEALTHY = (hang(rank(), rank()),)

@@ -16,7 +16,7 @@ from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck
 
-_WAITS = (Activity.COLLECTIVE, Activity.RENDEZVOUS)
+_WAITS = (Activity.COLLECTIVE, Activity.RENDEZVOUS, Activity.STORE)
 _OF_A_STEP = frozenset({FORWARD, BACKWARD})
 
 
@@ -31,8 +31,8 @@ class EndedPeers:
     test: tuple[Condition, Frame] | None = None
     """The test of the rank that these wait under, and not those that ended, and the line under it.
 
-    None where the test does not separate the two, in a backward, as both branches of a test may train, and in a rendezvous, which
-    all ranks must join.
+    None where the test does not separate the two, in a backward, as both branches of a test may train, in a rendezvous, which
+    all ranks must join, and for a key of the store, which one rank sets.
     """
     few_wait: bool = False
     """Whether the ranks that make the call are the fewer, so that it is one too many."""
@@ -43,9 +43,16 @@ class EndedPeers:
         return all(one.kind is Activity.RENDEZVOUS for one in self.waiting)
 
     @property
+    def ask_the_store(self) -> bool:
+        """Whether they wait for a key of the store, of which no recorder knows."""
+        return all(one.kind is Activity.STORE for one in self.waiting)
+
+    @property
     def operations(self) -> str:
-        """`backward or forward`."""
-        return " or ".join(sorted({one.operation for one in self.waiting}))
+        """`in backward or forward`, `for a key of the store`."""
+        if self.ask_the_store:
+            return "for a key of the store"
+        return f"in {' or '.join(sorted({one.operation for one in self.waiting}))}"
 
 
 def derive(
@@ -61,10 +68,12 @@ def derive(
     if not ended:
         raise SkipCheck("no rank is known to have ended before the others")
     waits = all(one.kind in _WAITS and one.stands_still for one in activities.each)
-    if not waits or not _is_one_call({one.operation for one in activities.each}):
+    asks = all(one.kind is Activity.STORE for one in activities.each)  # for what only a rank that ended can set
+    if not waits or not (asks or _is_one_call({one.operation for one in activities.each})):
         raise SkipCheck("not all ranks that still run wait in one collective, or for the others to join")
     paths = [program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks or ()]
-    tests_nothing = any(one.operation == BACKWARD or one.kind is Activity.RENDEZVOUS for one in activities.each)
+    may_part = (Activity.RENDEZVOUS, Activity.STORE)
+    tests_nothing = any(one.operation == BACKWARD or one.kind in may_part for one in activities.each)
     test = shared_rank_test(paths, code) if not tests_nothing else None
     who = callers(test, living, ended, [*living, *ended])
     readable = test is not None and selects_ranks(test[0].test)

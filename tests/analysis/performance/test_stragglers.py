@@ -92,5 +92,5 @@ def test_a_rank_that_a_busy_scheduler_makes_a_little_late_into_each_of_many_call
         host="node0", rank=1, rounds=33, counted="steps", last_in=31, seconds=0.255, share=0.32, phase=None,
         phase_seconds=None, crowded=0.14, queued=0.22, in_one_round=0.08,
     )  # fmt: skip
-    for straggler, slow in ((spread, 0), (replace(spread, in_one_round=0.9), 1), (replace(spread, queued=0.02), 1)):
+    for straggler, slow in ((spread, 0), (replace(spread, in_one_round=0.9), 1), (replace(spread, queued=0.002), 1)):
         assert len([*check(Stragglers(hosts=(straggler,)), None, None, None, None)]) == slow
