@@ -290,7 +290,7 @@ def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: SeenOfR
 
 def _at_their_end(hang: Hang, seen: SeenOfRanks) -> Iterator[Finding]:
     """Ranks that are done with their program, and whose process something keeps alive, so that their peers lose no connection."""
-    leaving = [one for one in hang.culprits(Activity.EXITING) if one.moves is False]
+    leaving = [one for one in hang.culprits(Activity.EXITING) if one.moves is False and one.place is not None]
     if not leaving or len(leaving) < len(hang.elsewhere):
         return
     ranks = [one.rank for one in leaving]

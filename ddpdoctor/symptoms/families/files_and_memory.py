@@ -37,7 +37,13 @@ SYMPTOMS = (
     Symptom(
         "runs or outputs appear once per rank",
         ("DDP755", "DDP758", "DDP759", "DDP218"),
-        ("wandb creates several runs", "everything is logged 8 times", "several run folders", "every gpu prints", "several tqdm bars"),
+        (
+            "wandb creates several runs",
+            "everything is logged 8 times",
+            "several run folders",
+            "every gpu prints",
+            "several tqdm bars",
+        ),
     ),
     Symptom(
         "spawn cannot pickle or import",
