@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.dataflow.callers import position_of, ways_into
+from ddpdoctor.source.dataflow.callers import position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.dataflow.listed_functions import method_asked_for
 from ddpdoctor.source.dataflow.origins import At, without_context
 from ddpdoctor.source.dataflow.parameters import given_to
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.calling_contexts import CallingContext
 from ddpdoctor.source.program.classes import class_named
 from ddpdoctor.source.syntax.scopes import Block, Definition, RawCall, Scope
 
@@ -150,6 +151,8 @@ class ListedObjects:
         self, name: str, given: list[tuple[Scope, Definition, str]], scope: Scope, hops: int
     ) -> list[Listed] | None:
         """What a variable or a parameter of a function holds."""
+        if name == rest_name(scope) and not given:
+            return self._rest(scope, 1)
         if name not in scope.parameters:
             return self._defined(name, given, hops, scope.file)
         sites, around = ways_into(self.values, scope)
@@ -193,7 +196,8 @@ class ListedObjects:
     def _put(self, one: Definition, at: At, hops: int) -> list[Listed] | None:
         """What a statement puts into a list."""
         if one.form == "assign" or (one.form == "augment" and one.operator == "Add"):
-            return self._list(one.value, at, hops) if not one.index else None
+            part = self.values.substitutions.element(one.value, one.index[0]) if one.value and one.index else one.value
+            return self._list(part, at, hops) if len(one.index) < 2 else None
         if one.form == "sorted":
             return []
         call = self._calls_of(at.scope).get(one.order) if one.form == "change" else None
@@ -203,10 +207,37 @@ class ListedObjects:
         place = _ADDS[func.attr]
         if len(call.node.args) != place + 1:
             return None
-        if func.attr == "extend":
-            return self._list(call.node.args[place], at, hops)
-        element = self._element(call.node.args[place], at)
+        added = call.node.args[place]
+        if func.attr != "extend":
+            return self._added(added, at)
+        of_callers = isinstance(added, ast.Name) and added.id == rest_name(at.scope) and not self._tests_of_ranks(at)
+        return self._rest(at.scope, MOST_ADDITIONS) if of_callers else self._list(added, at, hops)
+
+    def _added(self, node: ast.expr, at: At) -> list[Listed] | None:
+        """What `append` puts into a list: of a parameter, as in `def register(self, hook)`, what all callers give."""
+        scope, name = at.scope, node.id if isinstance(node, ast.Name) else ""
+        if name in scope.parameters and name not in scope.definitions and not self._tests_of_ranks(at):
+            sites, around = ways_into(self.values, scope)
+            given = [given_to(self.values, site, name, position_of(scope, name)) for site in sites]
+            if found := self._elements([each or (node, at) for each in given], around):
+                return found
+        element = self._element(node, at)
         return [element] if element is not None else None
+
+    def _rest(self, scope: Scope, most: int) -> list[Listed] | None:
+        """What the callers of a function give for `*rest`; None where more of them do."""
+        sites, around = ways_into(self.values, scope)
+        if not 0 < len(sites) <= most:
+            return None
+        places = [(site, At(site.caller, site.call.order, site.call.block)) for site in sites]
+        return self._elements([(node, at) for site, at in places for node in rest_at(scope, site)], around)
+
+    def _elements(self, given: list[tuple[ast.expr, At]], around: CallingContext | None) -> list[Listed] | None:
+        """What expressions put into a list one by one; None where one of them may be several objects."""
+        if len(given) > MOST_ADDITIONS:
+            return None
+        found = self.values.within(around, lambda: [self._element(*each) for each in given])
+        return None if None in found else [each for each in found if each is not None]
 
     def _returned(self, node: ast.Call, at: At, hops: int) -> list[Listed] | None:
         """What is in the list that a function of the program gives back by its only `return`."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Link, Origin
 from ddpdoctor.source.dataflow.callers import position_of, rest_at, rest_name, ways_into
-from ddpdoctor.source.dataflow.origins import At, Origins, note_of, with_link
+from ddpdoctor.source.dataflow.origins import At, Origins, joined, note_of, with_link
 from ddpdoctor.source.dataflow.reaching_definitions import END
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import items_of
@@ -73,6 +73,9 @@ def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
     if site.spawned and site.first and position < site.first:
         return (_spawned(values, name, site),)
     found = given_to(values, site, name, position)
+    starred = bool(site.arguments) and isinstance(site.arguments[-1], ast.Starred)
+    if found is None and starred and (passed := tuple(_passed_on(values, scope, site, position))):
+        return joined(origin for node, at in passed for origin in values.of(node, at))
     if found is None and _may_pass(values, site, position):
         kind = rank_names.RANK_NAMES.get(name, Kind.UNKNOWN)
         return (Origin(kind=kind, text=name, note=note_of(name) if name in rank_names.RANK_NAMES else ""),)
@@ -126,6 +129,34 @@ def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.
         if items is not None and name in items:
             return items[name]
     return None
+
+
+def _passed_on(values: Values, scope: Scope, site: Site, position: int) -> Iterable[tuple[ast.expr, At]]:
+    """What the calls of the function around give for a position that is passed on in `*rest`, and where it is written.
+
+    Where the function around takes the method's name, as in `getattr(hook, event)(self, *rest)`, those that name this one.
+    """
+    rest = site.arguments[-1] if site.arguments and position != END else None
+    index = position - site.first - (len(site.arguments) - 1)
+    caller = site.caller
+    if (
+        index < 0
+        or not isinstance(rest, ast.Starred)
+        or not dotted(rest.value)
+        or dotted(rest.value) != rest_name(caller)
+    ):
+        return
+    func = site.call.node.func
+    key = func.args[1] if isinstance(func, ast.Call) and len(func.args) > 1 else None
+    for each in ways_into(values, caller)[0][:MOST_SITES]:
+        at = At(each.caller, each.call.order, each.call.block)
+        if isinstance(key, ast.Name) and key.id in caller.parameters:
+            asked = given_at(each, key.id, position_of(caller, key.id))
+            if not isinstance(asked, ast.Constant) or asked.value != scope.name:
+                continue
+        given = rest_at(caller, each)
+        if index < len(given):
+            yield given[index], at
 
 
 def _may_pass(values: Values, site: Site, position: int) -> bool:

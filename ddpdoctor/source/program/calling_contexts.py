@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.source.names import torch_names as names
+from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import Site
 from ddpdoctor.source.syntax.scopes import Scope
 
@@ -15,7 +17,7 @@ MOST_STATEMENTS = 60
 _TRAINS = names.COLLECTIVES | {"backward", "step", "zero_grad", "set_epoch", "init_process_group", "spawn", "no_sync"}
 """Calls of functions that do the work themselves: they are no factories."""
 _OF_FILES = frozenset({"load_state_dict", "save", "load"})
-"""Calls of functions that read or write what each of their callers gives them, whether they have a result or not."""
+"""Calls that read or write what the caller of their function gives, whether it has a result or not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +107,17 @@ class Contexts:
 
 
 def _is_small(function: Scope) -> bool:
-    """Whether a function is a factory, or one for files: short, with parameters, without steps or collectives of its own."""
+    """Whether a function is a factory, or works for its caller: short, with parameters, without steps or collectives."""
     own = function.parameters[1:] if function.parent is not None and function.parent.is_class else function.parameters
     if (
         not own
-        or not (function.returns or any(call.method in _OF_FILES for call in function.calls))
+        or not (
+            function.returns
+            or any(
+                call.method in _OF_FILES or (isinstance(call.node.func, ast.Call) and _is_named_by(call.node.func, own))
+                for call in function.calls
+            )
+        )
         or function.is_class
         or function.generator
         or function.functions
@@ -120,3 +128,9 @@ def _is_small(function: Scope) -> bool:
     ):
         return False
     return not any(call.method in _TRAINS for call in function.calls)
+
+
+def _is_named_by(func: ast.Call, own: tuple[str, ...]) -> bool:
+    """Whether the caller names the method that is called: `getattr(hook, event)(self)`."""
+    key = func.args[1] if dotted(func.func) == "getattr" and len(func.args) > 1 else None
+    return isinstance(key, ast.Name) and key.id in own

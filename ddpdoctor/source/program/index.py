@@ -324,7 +324,9 @@ def given_at(site: Site, name: str, position: int) -> ast.expr | None:
         if keyword == name:
             return value
     place = position - site.first
-    if 0 <= place < len(site.arguments) and not any(isinstance(arg, ast.Starred) for arg in site.arguments):
+    if 0 <= place < len(site.arguments) and not any(
+        isinstance(arg, ast.Starred) for arg in site.arguments[: place + 1]
+    ):
         return site.arguments[place]
     return None
 

@@ -23,12 +23,15 @@ def given_back(node: ast.Call, function: Scope, used: frozenset[str]) -> list[as
 
 
 def itself(node: ast.Call, function: Scope) -> ast.expr | None:
-    """The argument of a call that the function gives back as it is: `inject(model)` that ends in `return model`."""
+    """What is given back as it is: of `inject(model)` the argument, of `trainer.add(hook)` with `return self` its object."""
     names = {dotted(value) for value, _, _ in function.returns}
     name = names.pop() if len(names) == 1 else ""
     known = name in function.parameters and name not in function.definitions
-    if not known or function.of_class is not None or function.generator or function.decorators:
+    if not known or function.generator or function.decorators:
         return None
+    if function.of_class is not None:
+        fluent = name == "self" and function.parent is function.of_class
+        return node.func.value if fluent and isinstance(node.func, ast.Attribute) else None
     position = function.parameters.index(name)
     plain = not any(isinstance(one, ast.Starred) for one in node.args[: position + 1])
     named = next((one.value for one in node.keywords if one.arg == name), None)
