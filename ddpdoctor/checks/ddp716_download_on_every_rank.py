@@ -10,7 +10,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import is_hook_of_lightning
 from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind
-from ddpdoctor.evidence.training_code import Call, Function, Guard
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Place
 from ddpdoctor.messages.code_findings import code_finding, fix, short
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -55,11 +55,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             RULE,
             f"{first} runs on every rank at once{where}: ranks read files that another rank is still writing",
             call.place,
+            *_called_at(graph, function),
             remedy="write `download=dist.get_rank() == 0` and `dist.barrier()` behind it, before the other ranks open the files"
             if call.does == "dataset"
             else None,
             fix=fix(Edit.RANK_ZERO_FIRST, call.place) if call.does not in _WRITES else None,
         )
+
+
+def _called_at(graph: CallGraph, function: Function) -> list[Place]:
+    """Where the training script calls the function that downloads; nothing of `main()` in the module itself."""
+    sites = [site.place for caller, site in graph.callers.get(function.id, ()) if caller.place.function != "<module>"]
+    return sites[:1]
 
 
 def _has_a_folder(call: Call) -> bool:
@@ -70,6 +77,8 @@ def _has_a_folder(call: Call) -> bool:
 
 def _fills_a_cache(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether a file is written where it is missing, under its last name: each rank finds that it is missing."""
+    if any(other.order < call.order for other in graph.calls_of(function, "download")):
+        return False  # what is written has been downloaded, and that is reported
     moved = any(other.order > call.order for other in graph.calls_of(function, "move"))
     ways = [way for _, way in graph.callers.get(function.id, ())]
     around = [call.guards] if not ways else [(*call.guards, *way.guards) for way in ways]

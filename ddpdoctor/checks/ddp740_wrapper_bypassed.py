@@ -159,11 +159,16 @@ def _wrapped(call: Call) -> bool:
 
 
 def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str, Call, Place] | None:
-    """The model as written, its wrapper, and where it is called: of the module inside of a DDP wrapper for certain."""
+    """The model as written, its wrapper, and where it is called: of the module inside of a DDP wrapper for certain.
+
+    Of `net.module if distributed else net`, too: where there is a wrapper, that is the module inside.
+    """
     assert forward.receiver is not None
-    bare = forward.receiver.only(Kind.BARE)
+    bare = forward.receiver.may(Kind.BARE) if forward.receiver.only(Kind.BARE, Kind.MODEL) is not None else None
     wrapped = _wrapped_by(graph, function, bare) if bare is not None and bare.note != "fsdp" else None
-    if wrapped is not None:
+    inner = wrapped.argument("module", 0) if wrapped is not None else None
+    models = {one.made for one in forward.receiver.origins if one.kind is Kind.MODEL}
+    if wrapped is not None and (not models or (inner is not None and models <= {*inner.made})):
         return forward.receiver.text, wrapped, forward.place
     model = forward.receiver.only(Kind.MODEL)
     if model is None or len({one.made for one in forward.receiver.origins if one.kind is Kind.MODEL}) != 1:

@@ -74,7 +74,7 @@ SICK = (
             fetch=FETCH,
         ),
         says="iter_content runs on every rank at once: ranks read files that another rank is still writing",
-        where=("fetch.py:9 fetch",),
+        where=("fetch.py:9 fetch", "fetch.py:15 download"),
     ),
     Sick(
         evidence=source(train=RUNNER),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ddpdoctor.evidence.code_values import Kind, Origin
-from ddpdoctor.source.dataflow.literals import default_literal, known_literal
+from ddpdoctor.source.dataflow.literals import default_literal
 from ddpdoctor.source.dataflow.object_attributes import attribute_of
 from ddpdoctor.source.dataflow.origins import At, Meaning, Origins
 from ddpdoctor.source.dataflow.own_samplers import knows_no_rank, needs_the_epoch
@@ -127,7 +127,7 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
 
 def _looked_up(values: Values, asked: LookUp, at: At) -> Scope | None:
     """The function or class that a registry holds under the text that a call names."""
-    key = known_literal(values, asked.key, at) if dotted(asked.owner) else None
+    key = default_literal(values, asked.key, at) if dotted(asked.owner) else None
     return values.index.looked_up(at.scope, asked, key.value) if key is not None else None
 
 
@@ -334,9 +334,15 @@ def _of_library_object(notes: set[str], name: str) -> str:
 
 def _of_inner_model(values: Values, receiver: Origins, name: str, node: ast.Call, at: At) -> Meaning | None:
     """What `ddp.module.name(...)` calls: a method or a layer of the program's own model, or a forward of an unknown one."""
-    if names.METHODS.get(name, "split") != "split" or len(receiver) != 1 or receiver[0].kind is not Kind.BARE:
+    inner = [one for one in receiver if one.kind is Kind.BARE]
+    others = [one for one in receiver if one.kind is not Kind.BARE]  # `model.module if distributed else model`
+    if (
+        names.METHODS.get(name, "split") != "split"
+        or len(inner) != 1
+        or any(one.kind is not Kind.MODEL for one in others)
+    ):
         return None
-    cls = _class_inside(values, receiver[0])
+    cls = _class_inside(values, inner[0])
     if cls is not None and (method := values.project.method(cls, name)) is not None:
         return Meaning(name, method)
     if cls is not None:

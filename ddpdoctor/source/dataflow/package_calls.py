@@ -151,6 +151,10 @@ def _of_models(values: Values, node: ast.Call, what: Meaning, last: str, at: At)
         return values.of(node.args[0], at)
     if what.name in {"copy.deepcopy", "deepcopy"} and node.args:
         return _copied(values, node, at)
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[model, ast.Constant(value="module"), _]):
+            held = values.of(model, at)
+            return [replace(one, kind=Kind.BARE) if one.kind is Kind.WRAPPED else one for one in held]
     where = values.where(node, at.scope)
     of_package = what.name == "torch.hub.load" or what.name.startswith(_MODEL_PACKAGES)
     if of_package and not any(word in what.name for word in _NO_MODELS):

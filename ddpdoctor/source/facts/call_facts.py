@@ -35,9 +35,12 @@ _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.val
     "write-weights",
 }  # fmt: skip
 _SHOWS = frozenset({"print", "log", "write"})
+_FILLS_A_FILE = frozenset({"write", "save"})
 _BACKWARDS = frozenset({"backward", "manual_backward"})
 _MATTERING_KEYWORDS = frozenset({"device"}).union(*SHARDS)
 _ITSELF = (("self",), ("cls",))
+_NAMELESS = (ast.Call, ast.Subscript, ast.BoolOp, ast.IfExp)
+"""What is called and has no name: `Fit(config)()`, `BUILDERS["adam"](model)`, `(net or self.model)(batch)`."""
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
     | frozenset(names.ENDS)
@@ -116,6 +119,10 @@ class CallFacts:
         if what.does in _SHOWS:
             given += tuple(self._parts_of_texts(raw.node, at))
         around = self.places.around(raw.block, raw.order, scope)
+        guards = around.guards
+        if what.does in _FILLS_A_FILE:
+            files = _files_of(raw.node, scope)
+            guards += tuple(self.places.guards.after_a_look(files, raw.block, raw.order, scope))
         return Call(
             place=self.places.place(scope, raw.node),
             variant=variant,
@@ -126,7 +133,7 @@ class CallFacts:
             arguments=given,
             receiver=self._receiver(what, raw.node, at),
             target=target or self._handed_on(raw, scope),
-            guards=around.guards,
+            guards=guards,
             loops=around.loops,
             contexts=around.contexts,
             given=passed,
@@ -253,6 +260,9 @@ class CallFacts:
                 return True
             if is_gradient(func.value):
                 return True
+            held = isinstance(func.value, ast.Name) and func.value.id != "self"
+            if held and self._trains(scope) and self._is_inside_a_wrapper(func.value, raw, scope):
+                return True
             if not name:
                 return False
             first = name.partition(".")[0]
@@ -261,18 +271,24 @@ class CallFacts:
             full = raw.meant if type(raw.meant) is str else ""
             return isinstance(raw.meant, Scope) or full in _OF_TORCH or full.startswith(_OF_PACKAGES)
         if not name:
-            return isinstance(func, ast.Call | ast.Subscript)  # `Fit(config)()`, `BUILDERS["adam"](model)`
+            return isinstance(func, _NAMELESS)
         if is_variable(scope, name):
             return True
         if type(raw.meant) is str:
             return raw.meant != name or raw.meant.rpartition(".")[2] in _KNOWN_LAST
         return True
 
+    def _is_inside_a_wrapper(self, node: ast.expr, raw: RawCall, scope: Scope) -> bool:
+        """Whether a variable holds the module inside of a wrapper: `core = model.module`."""
+        known = isinstance(node, ast.Name) and is_variable(scope, node.id)
+        found = self.values.of(node, At(scope, raw.order, raw.block)) if known else ()
+        return any(one.kind is Kind.BARE for one in found)
+
     def _trains(self, scope: Scope) -> bool:
         """Whether a function makes a backward: what it reads from a tensor then matters, as in `loss.item()`."""
         if id(scope) not in self._training:
-            made = (raw.node.func for raw in scope.calls)
-            self._training[id(scope)] = any(isinstance(one, ast.Attribute) and one.attr in _BACKWARDS for one in made)
+            made = [one.attr for raw in scope.calls if isinstance(one := raw.node.func, ast.Attribute)]
+            self._training[id(scope)] = not _BACKWARDS.isdisjoint(made)
         return self._training[id(scope)]
 
     def _arguments(self, raw: RawCall, at: At) -> tuple[Argument, ...]:
@@ -302,6 +318,15 @@ class CallFacts:
                 yield from (Argument(name=name, value=value_of(self.values, *one)) for name, one in written.items())
             else:
                 yield Argument(name=keyword.arg or "**", value=value_of(self.values, keyword.value, at))
+
+
+def _files_of(node: ast.Call, scope: Scope) -> frozenset[str]:
+    """The names that a call which writes is given, or that `with open(out) as file` gives to its `file`."""
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    given = scope.definitions.get(owner.id, ()) if isinstance(owner, ast.Name) else ()
+    opened = (one.value.args[:1] for one in given if one.form == "with" and isinstance(one.value, ast.Call))
+    named = [*node.args, *(each for part in opened for each in part), *([owner] if owner is not None else [])]
+    return frozenset(name for one in named if (name := dotted(one)))
 
 
 def _is_work_in_a_branch(raw: RawCall) -> bool:

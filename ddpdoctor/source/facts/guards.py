@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
@@ -24,6 +25,8 @@ from ddpdoctor.source.syntax.scopes import Block, Scope
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
 _ORDER = itemgetter(0)
 _FLIP = {"first": "others", "others": "first"}
+
+_TELL_FILES = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir"})
 
 
 def line_of(values: Values, scope: Scope, line: int) -> tuple[str, int]:
@@ -65,6 +68,15 @@ class Guards:
                 yield guard
             for _, ended in at.ended[max(0, before - MOST_EXITS) : before]:
                 if ended is not inner and (guard := self._of(ended, scope, after=True)) is not None:
+                    yield guard
+
+    def after_a_look(self, files: AbstractSet[str], block: Block, order: int, scope: Scope) -> Iterator[Guard]:
+        """The tests for one of these files by which a function has left before a place: `if exists(out): return out`."""
+        for at in block.chain():
+            for place, ended in at.ended[-MOST_EXITS:]:
+                left = place < order and not block.inside(ended) and ended.form == "if"
+                guard = self._new(ended, scope, after=True) if left and _looked_for(ended.test) in files else None
+                if guard is not None:
                     yield guard
 
     def uncalled(self, block: Block, scope: Scope) -> Guard | None:
@@ -177,6 +189,15 @@ class Guards:
                         if guard.by_rank is not None:
                             return guard
         return None
+
+
+def _looked_for(test: ast.expr | None) -> str:
+    """The name of the file that a test looks for: `not os.path.exists(out)`, `out.exists()`; empty for other tests."""
+    while isinstance(test, ast.UnaryOp):
+        test = test.operand
+    if not isinstance(test, ast.Call) or not isinstance(test.func, ast.Attribute) or test.func.attr not in _TELL_FILES:
+        return ""
+    return dotted(test.args[0] if test.args else test.func.value)
 
 
 def _asks_for_none(test: ast.expr) -> bool:
