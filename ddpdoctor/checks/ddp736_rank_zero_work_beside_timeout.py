@@ -46,7 +46,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ):
             continue
         work, done, guard = found
-        meets = next((call for call in function.calls if _meets(graph, call, work)), None)
+        met = [call for call in function.calls if _meets(graph, call, work)]
+        meets = next((call for call in met if call.order > work.order), next(iter(met), None))
         if meets is not None:
             what = done.head if isinstance(done, Loop) else done.text
             yield code_finding(

@@ -40,10 +40,10 @@ SICK = (
         evidence=training(ON_ONE_RANK),
         says=(
             "`for images, labels in val_loader` runs on one rank, inside `if rank == 0` (line 54), while the "
-            "others wait in line 49: after the default timeout, 10 minutes with NCCL and 30 with gloo, they "
+            "others wait in line 60: after the default timeout, 10 minutes with NCCL and 30 with gloo, they "
             "end the job"
         ),
-        where=("train.py:55 main", "train.py:49 main"),
+        where=("train.py:55 main", "train.py:60 main"),
     ),
 )
 HEALTHY = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ddpdoctor.evidence.code_values import Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Loop
 from ddpdoctor.source.dataflow.iteration import loader_in
 from ddpdoctor.source.dataflow.origins import At
-from ddpdoctor.source.dataflow.reaching_definitions import LOOPS
+from ddpdoctor.source.dataflow.reaching_definitions import LOOPS, only_definition
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.facts.guards import value_of
 from ddpdoctor.source.facts.surroundings import Surroundings
@@ -59,6 +59,7 @@ class LoopFacts:
             name = dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
             counts, turns = _counts(node.iter, name)
             counts = counts or self._yields_numbers(node.iter, at)
+            over = replace(over, origins=(*over.origins, *self._numbered(node.iter, at)))
             head = f"for {self.values.text(node.target, scope)} in {over.text}"
         around = self.places.around(raw.block, raw.order, scope)
         return Loop(
@@ -69,12 +70,28 @@ class LoopFacts:
             over=over,
             counts=counts,
             turns=turns,
-            starts=self._starts(node, at),
+            starts=self._starts(node, at)
+            if isinstance(node, ast.For | ast.AsyncFor)
+            else self._counted_from(raw, scope),
             binds=binds,
             guards=around.guards,
             loops=around.loops,
             contexts=around.contexts,
         )
+
+    def _numbered(self, node: ast.expr, at: At) -> Iterator[Origin]:
+        """The data sets whose items a loop goes over by their numbers: `for i in range(0, len(data), 10)`."""
+        given = at.scope.definitions.get(node.id) if isinstance(node, ast.Name) else None
+        only = only_definition(given, at.order, at.block) if given else None
+        counted = only.value if only is not None and not only.index else node
+        while isinstance(counted, ast.Call) and dotted(counted.func).rpartition(".")[2] in _GO_OVER and counted.args:
+            counted = counted.args[0]
+        if not isinstance(counted, ast.Call) or dotted(counted.func) not in _RANGES:
+            return
+        computed = [given for given in counted.args if isinstance(given, ast.Call | ast.BinOp)]
+        for part in (each for given in computed for each in ast.walk(given)):
+            if isinstance(part, ast.Call) and dotted(part.func) == "len" and part.args:
+                yield from (one for one in self.values.of(part.args[0], at) if one.kind is Kind.DATASET)
 
     def _yields_numbers(self, node: ast.expr, at: At) -> bool:
         """Whether a loop goes over a generator of the program that counts: `yield n` in a loop over a range."""
@@ -92,13 +109,30 @@ class LoopFacts:
         }
         return all(isinstance(value, ast.Name) and value.id in counted for value, _, _ in target.yields)
 
-    def _starts(self, node: ast.For | ast.AsyncFor | ast.While, at: At) -> Value | None:
-        counted = node.iter if isinstance(node, ast.For) else None
+    def _starts(self, node: ast.For | ast.AsyncFor, at: At) -> Value | None:
+        counted = node.iter
         while isinstance(counted, ast.Call) and dotted(counted.func).rpartition(".")[2] in _GO_OVER and counted.args:
             counted = counted.args[0]
         if isinstance(counted, ast.Call) and dotted(counted.func) in _RANGES and len(counted.args) > 1:
             return value_of(self.values, counted.args[0], at)
         return None
+
+    def _counted_from(self, raw: RawLoop, scope: Scope) -> Value | None:
+        """What the count of `while step < steps` is before the loop, whose body adds to it."""
+        match raw.node:
+            case ast.While(test=ast.Compare(left=ast.Name() | ast.Attribute() as count, ops=[ast.Lt() | ast.LtE()])):
+                given = scope.definitions.get(dotted(count), [])
+            case _:
+                return None
+        if not any(one.operator == "Add" and one.block.inside(raw.body) for one in given):
+            return None
+        found = value_of(self.values, count, At(scope, raw.order, raw.block))
+        first = given[0]
+        if first.order > raw.order or first.value is None or len(first.index) > 1:
+            return found
+        whole = first.value
+        part = self.values.substitutions.element(whole, first.index[0]) if first.index else whole
+        return replace(found, text=self.values.text(part, scope)) if part is not None else found
 
 
 def _bound_in_loops(scope: Scope) -> dict[int, dict[str, None]]:
