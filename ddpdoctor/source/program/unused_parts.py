@@ -84,17 +84,28 @@ class UnusedParts:
             if layer and self._used(cls.file)[name] == 1:
                 file, line = source.place(definitions[0].line)
                 place = Place(file=file, line=line, column=value.col_offset + 1, function=made.name)
-                yield UnusedPart(place=place, cls=f"{cls.file}::{cls.name}", name=name, layer=f"nn.{layer}")
+                yield UnusedPart(place=place, cls=f"{cls.file}::{cls.name}", name=name, layer=layer)
 
     def _layer(self, scope: Scope, node: ast.expr, depth: int = _MOST_NESTED) -> str:
-        """The name in torch.nn of a layer with parameters, or of a container that is written out with one in it; else empty."""
-        full = (
-            self.project.resolve(scope, dotted(node.func)) if isinstance(node, ast.Call) and dotted(node.func) else None
-        )
-        name = full.removeprefix("torch.nn.") if isinstance(full, str) and full.startswith("torch.nn.") else ""
-        if name not in _CONTAINERS or not isinstance(node, ast.Call) or not depth:
-            return name if name in _LAYERS else ""
-        return name if any(self._layer(scope, part, depth - 1) for part in _parts(node)) else ""
+        """The name of a layer with parameters, a container with one in it, or what the program makes of them; else empty."""
+        called = dotted(node.func) if isinstance(node, ast.Call) else ""
+        meant = self.project.resolve(scope, called) if called else ""
+        if isinstance(meant, Scope):
+            return called if depth and self._makes_layers(meant, depth - 1) else ""
+        name = meant.removeprefix("torch.nn.") if isinstance(meant, str) and meant.startswith("torch.nn.") else ""
+        if name in _LAYERS:
+            return f"nn.{name}"
+        inside = _parts(node) if name in _CONTAINERS and isinstance(node, ast.Call) and depth else ()
+        return f"nn.{name}" if any(self._layer(scope, part, depth - 1) for part in inside) else ""
+
+    def _makes_layers(self, made: Scope, depth: int) -> bool:
+        """Whether a function returns such a layer in its only `return`, or a class of models sets one up itself."""
+        if not made.is_class:
+            return len(made.returns) == 1 and bool(self._layer(made, made.returns[0][0], depth))
+        setup = made.functions.get("__init__") if self._family(made) else None
+        given = setup.definitions.items() if setup is not None else ()
+        values = (one.value for key, each in given if key.startswith("self.") for one in each)
+        return setup is not None and any(self._layer(setup, value, depth) for value in values if value is not None)
 
     def _used(self, file: str) -> Counter[str]:
         """How often each attribute, or a string of that name, is written in the files near `file`."""
