@@ -126,7 +126,7 @@ def _uses(graph: CallGraph, function: Function, loaders: dict[str, list[tuple[st
         if (written or call.does in {"print", "log"}) and not _named_local(call):
             for argument in call.arguments:
                 made = of_one_part(graph, argument.value, loaders)
-                if made and not _inside(function, call.order, loaders[made]):
+                if made and not _inside(function, call.order, loaders[made]) and not _is_a_sample(argument.value):
                     how = (
                         "printed"
                         if call.does == "print"
@@ -135,6 +135,11 @@ def _uses(graph: CallGraph, function: Function, loaders: dict[str, list[tuple[st
                         else "written to a file"
                     )
                     yield call.place, how, argument.value, made, call.target
+
+
+def _is_a_sample(value: Value) -> bool:
+    """Whether a value is of one batch that the program takes to show it: `next(iter(loader))`."""
+    return any("next(" in link.text for origin in value.origins for link in origin.why)
 
 
 def _compares_with_best(guard: Guard) -> bool:

@@ -6,11 +6,13 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.epochs import evaluates
 from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, loaders_of
 from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.training_code import Function, Loop
 
 
 def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]]:
     """The sharded loaders that are only evaluated, with each loop over them: its function, first and last order."""
     found: dict[str, list[tuple[str, int, int]]] = {}
+    evaluated: set[str] = set()
     trained: set[str] = set()
     for function in graph.functions.values():
         for loop in function.loops:
@@ -18,11 +20,19 @@ def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]
                 if origin.kind is not Kind.LOADER or origin.made not in graph.made:
                     continue
                 own_part = origin.note == "prepared" or is_sharded(graph, graph.made[origin.made][1])
+                found.setdefault(origin.made, []).append((function.id, loop.order, loop.last_order))
                 if evaluates(graph, function, loop) and own_part:
-                    found.setdefault(origin.made, []).append((function.id, loop.order, loop.last_order))
-                else:
+                    evaluated.add(origin.made)
+                elif not own_part or _trains(graph, function, loop, origin.made):
                     trained.add(origin.made)
-    return {made: loops for made, loops in found.items() if made not in trained}
+    return {made: loops for made, loops in found.items() if made in evaluated - trained}
+
+
+def _trains(graph: CallGraph, function: Function, loop: Loop, loader: str) -> bool:
+    """Whether a loop over a loader is one of training: not one that shows a few samples beside the evaluation."""
+    backwards = graph.calls_of(function, "backward")
+    inside = any(loop.order < call.order <= loop.last_order for call in backwards)
+    return inside or any(call.does == "backward" for _, call in graph.taken_by(loader))
 
 
 def of_one_part(graph: CallGraph, value: Value, loaders: dict[str, list[tuple[str, int, int]]]) -> str:
