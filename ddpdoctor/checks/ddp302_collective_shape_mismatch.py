@@ -12,11 +12,12 @@ from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.collectives.programs.call_order import reordered
 from ddpdoctor.analysis.collectives.programs.deviating_side import decide
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, shape
+from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, dtypes, shape
 from ddpdoctor.analysis.collectives.recorders.multithreaded import groups_in_turns
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Mismatch, Timeline
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import in_its_call
 from ddpdoctor.analysis.collectives.transfers.aborted_transfer import AbortedTransfer, aborted_transfer
+from ddpdoctor.analysis.collectives.transfers.transfer_sizes import UnequalTransfer, UnequalTransfers
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
@@ -61,6 +62,10 @@ IN_ONE_ORDER = (
     "rank has put together itself"
 )
 
+MAY_BE_OF_OTHERS = (
+    "they may be halves of different transfers: ring buffers have lost how many sends and receives came before"
+)
+
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d{1,20}) vs (?P<wanted>\d{1,20})(?!\d)")
 
 
@@ -74,6 +79,7 @@ def check(
     programs: ProgramComparison | None,
     given: PerRank[GivenSize] | None = None,
     mispaired: MispairedObjects | None = None,
+    transfers: UnequalTransfers | None = None,
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
@@ -89,6 +95,8 @@ def check(
         explained = {*desyncs.calls} if desyncs is not None else set()
         unread = tuple(mispaired.where()) if mispaired is not None else ()
         yield from (replace(one, where=(*one.where, *unread)) for one in _by_recorder(programs, explained))
+    for one in transfers.found if transfers is not None else ():
+        yield _of_two_halves(one)
     skew = iterations is not None and iterations.out_of_step is not None
     amiss = skew or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
@@ -97,6 +105,28 @@ def check(
         yield from _by_words(failures, programs, errors, by_rank(calls) if calls is not None else None)
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
+
+
+def _of_two_halves(found: UnequalTransfer) -> Finding:
+    """A send and its receive: the rank whose size no other transfer has, else both."""
+    sizes = {
+        one.rank: f"{of_shape(shape(one.calls))} of {', '.join(dtypes(one.calls))}"
+        for one in (found.send, found.receive)
+    }
+    order = sorted((found.send, found.receive), key=lambda one: one.rank not in found.ranks)
+    return RULE.finding(
+        f"rank {found.send.rank} sends {sizes[found.send.rank]} to rank {found.receive.rank}, which receives "
+        f"{sizes[found.receive.rank]}{tie_note(tied=len(found.ranks) > 1)}",
+        ranks=found.ranks,
+        where=[
+            Where.at(one.place, rank=one.rank, note=f"{one.op} of {sizes[one.rank]}")
+            for one in order
+            if one.place is not None
+        ],
+        details=[MAY_BE_OF_OTHERS] if found.assumed else [],
+        remedy=COMPARE_THE_LINES,
+        shapes=measured_by_rank(sizes),
+    )
 
 
 def _by_stacks(given: PerRank[GivenSize]) -> Iterator[Finding]:
