@@ -112,6 +112,7 @@ class _Graph:
         self._edges = {
             nodes[id(operation)]: [
                 *self._waits_of(operation),
+                *outstanding.may_wait_for(operation),
                 *(nodes[id(other)] for other in self._standing.of_its_batches(operation)),
             ]
             for operation in outstanding.operations

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.lost_calls import not_kept
@@ -40,8 +40,13 @@ class Outstanding:
     uneven: frozenset[tuple[str, tuple[int, ...]]] = frozenset()
     """The groups, by name, and pairs of ranks between which one side has issued more sends or receives than the other."""
 
-    doubtful: frozenset[Batch] = frozenset()
-    """Batches with a half whose partner may not have reached it: ring buffers have lost what tells."""
+    doubtful: Mapping[Batch, Collection[int]] = field(default_factory=dict)
+    """Batches with a half whose partner may not have reached it, and these partners: ring buffers have lost what tells."""
+
+    def may_wait_for(self, operation: Operation) -> Iterator[int]:
+        """The partners that the batches of this send and receive may wait for."""
+        for rank, call in operation.waiting.items() if operation.group is None else ():
+            yield from self.doubtful.get((rank, operation.link, call.seq), ())
 
     def oldest(self, rank: int) -> Operation | None:
         """What this rank has waited for the longest."""

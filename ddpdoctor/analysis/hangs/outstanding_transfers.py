@@ -138,8 +138,8 @@ def _name_of(pair: _Pair) -> str:
 
 def sends_and_receives(
     transfers: Transfers, records: Mapping[int, FlightRecord]
-) -> tuple[list[Operation], frozenset[Batch]]:
-    """What is waited in, and the batches of which it is open whether more is."""
+) -> tuple[list[Operation], Mapping[Batch, Collection[int]]]:
+    """What is waited in, and the batches that may wait for further partners, with these."""
     posted, issued, kept = transfers.posted, transfers.issued, transfers.kept
     in_batch = Counter((call.rank, call.group, call.seq) for calls in posted.values() for call in calls)
     found: list[tuple[Operation, Batch | None]] = []
@@ -157,12 +157,11 @@ def sends_and_receives(
     }
     # of a batch that waits for one partner for certain, another one whose dump shows nothing outstanding has done its part
     dropped = {id(one): batch for one, batch in found if batch in explained and not one.without_dump}
-    doubtful = (
-        batch
-        for one, batch in found
-        if batch is not None and id(one) in dropped and one.absent and _is_behind(records[one.absent[0]], batch)
-    )
-    return [one for one, _ in found if id(one) not in dropped], frozenset(doubtful)
+    doubtful: dict[Batch, set[int]] = defaultdict(set)
+    for one, batch in found:
+        if batch is not None and id(one) in dropped and one.absent and _is_behind(records[one.absent[0]], batch):
+            doubtful[batch].add(one.absent[0])
+    return [one for one, _ in found if id(one) not in dropped], doubtful
 
 
 def _is_behind(record: FlightRecord, batch: Batch) -> bool:

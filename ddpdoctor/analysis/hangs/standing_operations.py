@@ -33,17 +33,13 @@ class StandingOperations:
             and len(operation.members) > 1
             and _all_take_part(operation)
             and all(id(one) in self._posted_on_both_sides for one in self.before(operation))
-            and not any(
-                id(one) not in self._posted_on_both_sides and in_one_batch(one, operation, rank)
-                for rank in operation.waiting
-                for one in self.outstanding.of_rank[rank]
-            )
-            and not self._is_crossed(operation)
-            and not any(
-                (rank, operation.link, call.seq) in self.outstanding.doubtful
-                for rank, call in operation.waiting.items()
-            )
+            and all(id(one) in self._posted_on_both_sides for one in self.of_its_batches(operation))
+            and not self._is_doubtful(operation)
         )
+
+    def _is_doubtful(self, operation: Operation) -> bool:
+        """Whether what its ranks have issued may not be halves of one transfer, or their batches may lack a partner."""
+        return self._is_crossed(operation) or any(True for _ in self.outstanding.may_wait_for(operation))
 
     def _is_crossed(self, operation: Operation) -> bool:
         """Whether its two ranks issued it and another one of theirs in two orders, and one of them has left a call out.
@@ -115,17 +111,21 @@ class StandingOperations:
 
     @cached_property
     def _posted_on_both_sides(self) -> set[int]:
-        """The sends and receives that have both sides, with nothing else before them on either."""
+        """The sends and receives that have both sides, with nothing else before them on either; all of their batches."""
         found = {
             id(operation): operation
             for operation in self.outstanding.operations
             if operation.group is None
             and operation.complete
             and {*operation.waiting} == {*operation.members}
-            and not self._is_crossed(operation)
+            and not self._is_doubtful(operation)
         }
         while True:
-            blocked = [key for key, one in found.items() if any(id(before) not in found for before in self.before(one))]
+            blocked = [
+                key
+                for key, one in found.items()
+                if any(id(other) not in found for other in (*self.before(one), *self.of_its_batches(one)))
+            ]
             if not blocked:
                 return {*found}
             for key in blocked:

@@ -88,7 +88,7 @@ def derive(
             raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
         return Handshakes(tuple(_by_stacks(peers, activities, size)))
     waiting = [*_by_recorder(timeline)] if timeline is not None else []
-    if waiting and programs is not None and graph is not None and graph.reason is Reason.CYCLE:
+    if waiting and programs is not None and graph is not None and _may_be_misdirected(graph):
         misdirected = _misdirected(waiting, programs)
         if misdirected:
             return Handshakes((), misdirected)
@@ -105,6 +105,13 @@ def derive(
     if not found and calls is not None and (timeline is None or not _holds_transfers(timeline)):
         found = [*_by_agent(calls)]
     return Handshakes(tuple(_roots(found)), by_programs=_by_programs(graph))
+
+
+def _may_be_misdirected(graph: WaitForGraph) -> bool:
+    """Whether ranks wait for each other, or in halves that may be of different transfers."""
+    return graph.reason is Reason.CYCLE or (
+        graph.reason is Reason.STANDING and any(operation.assumed for operation in graph.operations)
+    )
 
 
 def left_out(one: Unmatched, timeline: Timeline) -> IssuedCall | None:
