@@ -80,15 +80,15 @@ def _one_of_a_cause(found: Sequence[Desync]) -> Iterator[Desync]:
     """
     first: dict[tuple[int, ...], Desync] = {}
     for desync in found:
-        known = first.get(desync.minority)
+        known = first.get(desync.more_turns or desync.minority)
         if not desync.tied and (known is None or _before(desync, known)):
-            first[desync.minority] = desync
+            first[desync.more_turns or desync.minority] = desync
     for desync in found:
-        sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)
+        sides = (desync.minority, desync.majority) if desync.tied else (desync.more_turns or desync.minority,)
         causes = [first[side] for side in sides if side in first and first[side] is not desync]
         among_more = any({*side} < {*ranks} for side in sides for ranks in first)
         explained = among_more or any(not desync.tied or _before(cause, desync) for cause in causes)
-        if desync.cause is Cause.LEFT or not explained:
+        if (desync.cause is Cause.LEFT and not desync.more_turns) or not explained:
             yield desync
 
 

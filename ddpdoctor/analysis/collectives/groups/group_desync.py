@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from typing_extensions import assert_never
 
@@ -23,7 +24,9 @@ from ddpdoctor.analysis.collectives.programs.call_order import (
     skipped,
 )
 from ddpdoctor.analysis.collectives.programs.deviating_side import Deviation, decide
+from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.programs.usual_course import Course
 from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.recorders.multithreaded import called_in_turns, has_both, made_by_a_thread
 from ddpdoctor.analysis.collectives.recorders.sequence_offset import (
@@ -207,11 +210,19 @@ def _from_mismatch(
         return _from_offset(group, timeline, code, mismatch, minority, majority, offset, tied=tied)
     cause = cause_of(comparison, mismatch.issued[minority[0]].op, mismatch.issued[majority[0]].op)
     by_calls = comparison.relation in (Relation.UNKNOWN, Relation.SAME, Relation.ELSEWHERE)
+    turns_again = False
     if cause is Cause.MISMATCH and (deviation is not None or by_calls):
         cause = _cause_by_calls(group, timeline, mismatch.seq, (minority[0], majority[0]), deviation)
-    if cause is Cause.LEFT and (
-        _stays(timeline, group, mismatch, minority[0], majority[0])
-        or (tied and _as_always(group, minority[0], mismatch.seq))
+        if cause is Cause.MISMATCH and not tied:
+            ours, theirs = mismatch.issued[minority[0]], mismatch.issued[majority[0]]
+            cause, turns_again = _by_course(programs, ours, theirs)
+    if (
+        cause is Cause.LEFT
+        and not turns_again
+        and (
+            _stays(timeline, group, mismatch, minority[0], majority[0])
+            or (tied and _as_always(group, minority[0], mismatch.seq))
+        )
     ):
         cause = Cause.EXTRA
     found = Desync(
@@ -224,6 +235,8 @@ def _from_mismatch(
         issued=mismatch.issued,
         comparison=comparison,
     )
+    if turns_again:
+        return replace(found, minority=majority, majority=minority, more_turns=minority)
     below_one_line = only_users(stacks[minority[0]]) == only_users(stacks[majority[0]])
     unclear = (by_calls and cause is Cause.MISMATCH) or (found.tied and below_one_line)
     return by_calls_requested(found, code) if unclear else found
@@ -289,6 +302,21 @@ def _cause_by_calls(
     if any(agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)):
         return Cause.EXTRA
     return Cause.MISSING if skipped(operations_until(group, timeline, ranks[1], seq), mine[:1]) else Cause.MISMATCH
+
+
+def _by_course(programs: ProgramComparison, ours: IssuedCall, theirs: IssuedCall) -> tuple[Cause, bool]:
+    """What the minority did, by what usually follows, and whether it turns once more in a loop that the others have left."""
+    match FirstDeviations(programs).course(ours, theirs):
+        case Course.LEFT_OUT:
+            return Cause.MISSING, False
+        case Course.BESIDES:
+            return Cause.EXTRA, False
+        case Course.LEFT_THE_LOOP:
+            return Cause.LEFT, False
+        case Course.TURNS_AGAIN:
+            return Cause.LEFT, True
+        case _:
+            return Cause.MISMATCH, False
 
 
 def _as_always(group: GroupTimeline, rank: int, seq: int) -> bool:

@@ -8,7 +8,9 @@ from itertools import islice
 
 from ddpdoctor.analysis.collectives.programs.call_patterns import agree, always_next, first_difference
 from ddpdoctor.analysis.collectives.programs.program_comparison import ASKED_OF_A_SIDE, FARTHEST, ProgramComparison
+from ddpdoctor.analysis.collectives.programs.usual_course import Course, course
 from ddpdoctor.analysis.collectives.recorders.call_sequences import program_stack
+from ddpdoctor.analysis.collectives.recorders.matching import EXCHANGES, common_shape
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.evidence.recorder import State
 
@@ -67,6 +69,14 @@ class FirstDeviations:
                 return FirstDeviation(rank=rank, like=like, extra=extra)
         return None
 
+    def course(self, ours: IssuedCall, theirs: IssuedCall) -> Course | None:
+        """What a rank did that made the first of these calls where another rank made the second, by what usually follows."""
+        if ours.program and ours.program == theirs.program:
+            return None
+        mine, others = self._tokens(ours.rank), self._tokens(theirs.rank)
+        by_lines = bool(ours.program and theirs.program)
+        return course(mine[: ours.entry], mine[ours.entry], others[theirs.entry], by_lines=by_lines)
+
     def _from_a_common_call(self, rank: int, like: int) -> tuple[tuple[list[int], range], tuple[list[int], range]]:
         """The calls of both as numbers, and their entries, from the first that both records hold; none where there is none."""
         mine, theirs = self.programs.records[rank], self.programs.records[like]
@@ -101,7 +111,8 @@ class FirstDeviations:
                 if not stack and not call.point_to_point:
                     stack = lines.of(rank, name, record.seq[entry], waits=False)
                 direction = None if not call.point_to_point else call.op
-                what = stack or (call.input_sizes, call.input_dtypes)
+                sizes = common_shape((call,)) if call.op in EXCHANGES else call.input_sizes
+                what = stack or (sizes, call.input_dtypes)
                 numbers.append(
                     self._tokens_of.setdefault((labels[name], call.op, direction, what), len(self._tokens_of))
                 )
