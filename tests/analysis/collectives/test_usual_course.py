@@ -25,6 +25,7 @@ EPOCH = [*STEP * 5, *END]
         ([0, *STEP * 5], 8, 1, None),
         ([0, *STEP * 5], 1, 1, None),
         ([], 1, 2, None),
+        ([1], 1, 2, None),
     ],
 )
 def test_what_a_rank_did(before: list[int], mine: int, theirs: int, expected: Course | None) -> None:

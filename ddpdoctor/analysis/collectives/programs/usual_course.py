@@ -27,8 +27,9 @@ def course(before: Sequence[int], mine: int, theirs: int, *, by_lines: bool) -> 
     usual = _usual(before)
     if mine == theirs:
         return None
-    if not usual:  # where the others are at a new line, a rank at a line of before is past it
-        return Course.LEFT_OUT if by_lines and mine in before and theirs not in before else None
+    if not usual:  # where the others are at a new line, a rank that came back to one that others followed is past it
+        came_back = by_lines and mine in before and mine != before[-1]
+        return Course.LEFT_OUT if came_back and theirs not in before else None
     if theirs == usual[0]:
         return _instead_of(before, usual, mine)
     return _as_usual(before, usual, theirs) if mine == usual[0] else None
