@@ -132,9 +132,9 @@ def _has_root(operation: Operation) -> bool:
 
 
 def _queued(operation: Operation) -> list[int]:
-    """The ranks whose device has not begun the call, half of all at most; nobody without TORCH_NCCL_ENABLE_TIMING."""
+    """The few ranks whose device has not begun the call; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
     queued = [rank for rank, issued in sorted(operation.waiting.items()) if not issued.started]
-    return queued if 2 * len(queued) <= len(operation.waiting) else []
+    return queued if 2 * len(queued) < len(operation.waiting) else []
 
 
 def _in_all_transfers(operations: Sequence[Operation]) -> list[int]:
