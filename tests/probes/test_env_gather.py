@@ -92,6 +92,9 @@ def test_all_hosts_are_asked_for_their_clock_at_once() -> None:
 
     threading.Thread(target=let_others_go, daemon=True).start()
     assert {*compare_clocks(store, gathered, who(0))} == {"boot-1", "boot-2", "boot-3", "boot-4"}
+    store.set("turn/1", "leave")
+    last.join(timeout=PATIENCE_SECONDS)
+    assert not last.is_alive()
 
 
 @pytest.mark.parametrize(
