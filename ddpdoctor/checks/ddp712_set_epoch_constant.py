@@ -119,7 +119,8 @@ def _stays_the_same(function: Function, call: Call, given: Value) -> bool:
     name = named[1] if named is not None else ""
     owner, _, option = name.partition(".")
     known = all(origin.kind is Kind.CONSTANT or origin.note == "argument" for origin in given.origins)
-    if not name or (option and not (known and _OPTIONS.search(owner))):
+    declared = any(origin.note == "argument" for origin in given.origins)
+    if not name or (option and not (known and (declared or _OPTIONS.search(owner)))):
         return False
     around = (each for each in function.loops if each.order in call.loops)
     return not any(name == key or name.startswith(f"{key}.") for each in around for key in each.binds)
