@@ -76,7 +76,9 @@ def test_a_rewrite_changes_no_finding_of_more_programs(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(LOSE_SOME))
 def test_a_rewrite_makes_few_false_alarms_and_keeps_most(name: str) -> None:
     """The others: most lose far fewer than these limits, which `test: early exit` is the nearest to."""
-    found = [one for program in _sample(sorted(LOSE_SOME).index(name), 24) if (one := judged(name, program, REWRITES[name]))]
+    found = [
+        one for program in _sample(sorted(LOSE_SOME).index(name), 24) if (one := judged(name, program, REWRITES[name]))
+    ]
     assert sum(len(one.lost) for one in found) <= 0.4 * sum(len(one.lost) + len(one.kept) for one in found) + 1
     assert sum(len(one.false) for one in found) <= 0.06 * len(found) + 1
 
