@@ -7,7 +7,9 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 # Most tests wait for programs that they start, so three processes share two cores well. A file stays in one of them: its tests
 # share what is expensive to make.
 WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+# Further options, such as `make test OPTIONS=--last-failed`. The worker processes do not see those of PYTEST_ADDOPTS.
+OPTIONS ?=
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(OPTIONS)
 
 # compiled once: every test starts programs of this tree
 unexport PYTHONDONTWRITEBYTECODE
