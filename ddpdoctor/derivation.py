@@ -49,6 +49,7 @@ class Resolver:
         self._evidence = evidence
         self._derived: dict[Any, Any] = {}
         self._of_ranks: dict[Any, Any] = {}
+        self._kinds_of_ranks = evidence.kinds_of_ranks()
 
     def __call__(self, kind: Any) -> Any:  # noqa: ANN401 - kinds are data
         """The evidence of a declared kind; None for `X | None` where there is none.
@@ -63,7 +64,7 @@ class Resolver:
         if typing.get_origin(kind) is PerRank:
             (inner,) = typing.get_args(kind)
             if inner not in self._of_ranks:
-                self._of_ranks[inner] = self._evidence.per_rank(inner)
+                self._of_ranks[inner] = self._evidence.per_rank(inner) if inner in self._kinds_of_ranks else None
             return self._present(self._of_ranks[inner], inner)
         if kind is ErrorTable:
             return error_table()

@@ -150,6 +150,10 @@ class Evidence:
                 return fact
         return None
 
+    def kinds_of_ranks(self) -> frozenset[type]:
+        """The kinds that some rank has a fact of."""
+        return frozenset(type(fact) for facts in self.ranks for fact in facts.facts)
+
     def per_rank(self, kind: type[T]) -> PerRank[T] | None:
         """What every rank said of `kind`, or None where none did."""
         entries = [

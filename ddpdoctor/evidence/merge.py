@@ -30,7 +30,11 @@ def join(parts: Sequence[Evidence], *, one_job: bool = True) -> Evidence:
         for facts in part.ranks:
             hosts[facts.rank] = hosts.get(facts.rank) or facts.host
             of_rank = ranks.setdefault(facts.rank, {})
-            twice = [type(fact).__name__ for fact in facts.facts if of_rank.setdefault(type(fact), fact) != fact]
+            twice = [
+                type(fact).__name__
+                for fact in facts.facts
+                if (held := of_rank.setdefault(type(fact), fact)) is not fact and held != fact
+            ]
             if one_job:
                 notes += [
                     f"rank {facts.rank}: two of the files differ in its {noun_of(kind)}; the first is used"

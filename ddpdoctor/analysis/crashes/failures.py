@@ -148,11 +148,7 @@ def derive(
     """
     if exits is None and log is None:
         raise SkipCheck("no job log and no exit status of any rank")
-    found = [
-        failure_of_rank(entry.rank, without_what_was_caught(entry.value, code), errors)
-        for entry in exits or ()
-        if entry.value.exit_code != 0
-    ]
+    found = [*_of_ranks(exits, errors, code)] if exits is not None else []
     hung = stall is not None and exits is not None and all(entry.value.ended_by_launcher for entry in exits)
     well = exits is not None and not found and log is not None and not (log.ends or log.errors or log.failure_lines)
     if log is not None and not hung and not well:
@@ -168,6 +164,19 @@ def derive(
         finished=tuple(entry.rank for entry in exits or () if entry.value.exit_code == 0),
         log=log,
     )
+
+
+def _of_ranks(exits: PerRank[RankExit], errors: ErrorTable, code: SourceCode | None) -> Iterator[Failure]:
+    """The failure of each rank that did not end well. Ranks that share one account of their end share what it shows."""
+    shown: dict[int, Failure] = {}
+    for entry in exits:
+        if entry.value.exit_code == 0:
+            continue
+        same = shown.get(id(entry.value))
+        if same is None:
+            ended = without_what_was_caught(entry.value, code)
+            same = shown[id(entry.value)] = failure_of_rank(entry.rank, ended, errors)
+        yield replace(same, rank=entry.rank)
 
 
 def _failed(failure: Failure) -> bool:
