@@ -38,9 +38,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         who = _who(inputs, divergences.world_size)
         message = f"the model gets the same input on {who}, in {inputs.steps} of {inputs.steps} compared steps"
         numbers = {"steps": inputs.steps}
-        yield finding(
-            RULE, inputs, message, cause="inputs", note="the optimizer step", remedy=OF_INPUTS, numbers=numbers
-        )
+        yield finding(RULE, inputs, message, cause="inputs", note="the forward", remedy=OF_INPUTS, numbers=numbers)
 
 
 def _who(inputs: SameInputs, world_size: int) -> str:

@@ -36,7 +36,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             RULE,
             found,
             message,
-            note="the optimizer step",
+            note="the forward",
             severity=Severity.INFO if at_ends else None,
             numbers={"steps": found.steps, "last": found.last, "audited": found.audited},
         )
