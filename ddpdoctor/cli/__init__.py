@@ -77,7 +77,10 @@ def main() -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line in this process; returns its exit code."""
+    """Run one command line in this process; returns its exit code. Without a command it shows the help, as wrong usage."""
+    if not arguments:
+        run(["--help"])
+        return UsageError.exit_code
     invocation.begin(arguments)
     try:
         result = _app(arguments[:1])(args=arguments, prog_name="ddpdoctor", standalone_mode=False)

@@ -73,7 +73,6 @@ class App(typer.Typer):
         _refuse_unfit_click()
         super().__init__(
             name=name,
-            no_args_is_help=True,
             pretty_exceptions_enable=False,
             rich_markup_mode=None,
             context_settings=dict(settings or {}),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from ddpdoctor.errors import UsageError
 
 Command: TypeAlias = Any  # click's, from wherever this typer has click
-PLAIN_WORDS = {
-    "is not a valid integer range": "is not a whole number",
-    "is not a valid float range": "is not a number",
-    "is not a valid integer": "is not a whole number",
-    "is not a valid float": "is not a number",
-}
-"""What click says of a value that is no number, and what it means."""
+NO_NUMBER = re.compile(r"is not a valid (int|integer|float)(?: range)?$")
+"""What click, and the copy of it in newer versions of typer, says of a value that is no number."""
 ALIKE = 0.7  # of difflib's ratio: `--from` for `--format`, and not `--hours` for `--form`
 
 
@@ -32,8 +28,7 @@ def in_plain_words(error: Any) -> str:  # noqa: ANN401
     """What is wrong, in one line."""
     unknown_option = getattr(error, "possibilities", None) is not None
     text = " ".join((error.message if unknown_option else error.format_message()).split()).rstrip(".")
-    for jargon, plain in PLAIN_WORDS.items():
-        text = text.replace(jargon, plain)
+    text = NO_NUMBER.sub(lambda said: "is not a number" if said[1] == "float" else "is not a whole number", text)
     return text[:1].lower() + text[1:]
 
 

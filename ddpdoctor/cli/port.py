@@ -13,7 +13,7 @@ CODES = ("DDP202", "DDP219")
 
 PortArgument = Annotated[
     Optional[int],  # noqa: UP045 - a default of None on Python 3.10
-    typer.Argument(min=1, max=65535, help="The port. [default: MASTER_PORT, else 29500]"),
+    typer.Argument(metavar="PORT", min=1, max=65535, help="The port. [default: MASTER_PORT, else 29500]"),
 ]
 
 

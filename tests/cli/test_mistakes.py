@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.cli.mistakes import in_plain_words
 
 
 @pytest.mark.parametrize(
@@ -15,6 +18,8 @@ from ddpdoctor import cli
         (["port", "--json"], "no such option: --json", "did you mean --format json? "),
         (["lint", "--xyzzy"], "no such option: --xyzzy", ""),
         (["allreduce-bench", "--collective", "allreduce"], "'send_recv'", "did you mean all_reduce? "),
+        (["port", "x"], "'x' is not a whole number", ""),
+        (["hang", "x"], "'x' is not a whole number", ""),
         (["port", "99999"], "99999 is not in the range 1<=x<=65535", ""),
         (["init"], "missing argument 'LAUNCHER'. Choose from: slurm, slurm-tasks, torchrun, k8s, pytorchjob", ""),
     ],
@@ -27,6 +32,22 @@ def test_a_mistake_is_two_lines_what_is_wrong_and_what_to_type(
     assert wrong.startswith("ddpdoctor: ")
     assert wrong.endswith(message)
     assert instead == f"  {hint}`ddpdoctor {words[0]} --help` shows how it is used"
+
+
+@pytest.mark.parametrize("kind", ["int range", "integer range", "int", "integer"])
+def test_every_version_of_typer_says_of_a_word_that_it_is_no_whole_number(kind: str) -> None:
+    """Regression: with typer 0.28, `port x` was 'not a valid int range'."""
+    error = SimpleNamespace(format_message=lambda: f"Invalid value for 'PORT': 'x' is not a valid {kind}.")
+    assert in_plain_words(error) == "invalid value for 'PORT': 'x' is not a whole number"
+
+
+def test_without_a_command_the_help_is_shown_as_it_is_laid_out(capfd: pytest.CaptureFixture[str]) -> None:
+    """Regression: all of it was one line of an error."""
+    assert cli.run([]) == 2
+    bare = capfd.readouterr()
+    assert cli.run(["--help"]) == 0
+    assert bare == capfd.readouterr()
+    assert not bare.err
 
 
 @pytest.mark.parametrize(
