@@ -22,6 +22,8 @@ from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
 if TYPE_CHECKING:
     from ddpdoctor.cli.progress import Progress
 
+HELP = {"-h", "--help"}
+
 
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
@@ -64,13 +66,18 @@ def train(
     """Run a known-good DDP job, to see whether DDP works here.
 
     Every other option goes to the job, such as --dataset cifar10 --data-dir DIR --model resnet18 --amp bf16 --epochs 50;
-    `python reference_train/recipe.py --help` lists them. With --inject they go to the fault.
+    `ddpdoctor train -- --help` lists them. With --inject they go to the fault.
     """
     asked = [name for name, value in (("--inject", inject), ("--parity", parity), ("--scaling", scaling)) if value]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} cannot be combined", hint="give one of them")
     if culprit is not None and inject is None:
         raise UsageError(f"--culprit {culprit} needs --inject", hint="such as `--inject DDP305`")
+    if inject is None and not HELP.isdisjoint(context.args):
+        from ddpdoctor.workflows.reference_job import options_in_words
+
+        output.show(options_in_words())
+        raise typer.Exit
     check_places(options)
     if scaling is None:
         nproc = ranks_here(nproc)

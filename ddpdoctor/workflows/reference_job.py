@@ -15,7 +15,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training import ParityRun, TrainingRun
 from ddpdoctor.launch.attendance import WaitingProcess
-from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import RankRun, checked_nproc, current_launch, our_file, run_ranks
 
@@ -95,14 +95,23 @@ def run_parity(job: ReferenceJob) -> tuple[Evidence, bool]:
     return Evidence(job=(msgspec.convert({**proof, "gates": gates}, ParityRun),)), True
 
 
+def options_in_words() -> str:
+    """The help text of the job's options."""
+    return _parsed(1, ["--help"]).stdout
+
+
 def _check_options(arguments: Sequence[str], nproc: int | None) -> None:
     """Refuse options at once, before ranks import torch to refuse them."""
     launch = current_launch()
-    world_size = launch.world_size if launch is not None else checked_nproc(nproc)
-    options = our_file("reference_train", "recipe_options.py")
-    ended = run([sys.executable, str(options), str(world_size), *arguments], deadline_seconds=OPTIONS_SECONDS)
+    ended = _parsed(launch.world_size if launch is not None else checked_nproc(nproc), arguments)
     if ended.code == 2 and (refusal := _ARGPARSE.search(ended.stderr)):
-        raise UsageError(refusal[1], hint=f"`python {options.with_name('recipe.py')} --help` lists the job's options")
+        raise UsageError(refusal[1], hint="`ddpdoctor train -- --help` lists the job's options")
+
+
+def _parsed(world_size: int, arguments: Sequence[str]) -> ProgramEnd:
+    """How the reading of the job's options ended."""
+    program = our_file("reference_train", "recipe_options.py")
+    return run([sys.executable, str(program), str(world_size), *arguments], deadline_seconds=OPTIONS_SECONDS)
 
 
 def _event(ranks: RankRun, name: str) -> dict[str, Any] | None:

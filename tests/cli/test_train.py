@@ -34,6 +34,14 @@ def ddpdoctor(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_options_of_the_job_are_listed_without_ranks() -> None:
+    """Regression: two ranks wrote the help, and the verdict was a job that failed with exit code 0."""
+    ended = ddpdoctor("train", "--", "--help")
+    assert ended.returncode == 0, ended.stderr
+    assert "--checkpoint-every" in ended.stdout
+    assert not ended.stderr
+
+
 def test_a_job_that_cannot_learn_is_a_finding(tmp_path: Path) -> None:
     """`ddpdoctor smoke` has the job that can, in tests/cli/test_smoke.py."""
     case = tmp_path / "case.json"
