@@ -47,16 +47,19 @@ def refuse_other_files(target: list[str]) -> None:
     for name in target:
         if name.startswith("-"):
             raise UsageError(
-                f"{name} follows a checkpoint", hint=f"put options first: verify-sync {name} ... {target[0]}"
+                f"{name} follows a checkpoint",
+                hint=f"put options first: `ddpdoctor verify-sync {name} ... {target[0]}`",
             )
         if not Path(name).exists():
             raise UsageError(
-                f"{name} does not exist", hint="give one checkpoint for each rank: verify-sync rank0.pt rank1.pt ..."
+                f"{name} does not exist",
+                hint="give one checkpoint for each rank: `ddpdoctor verify-sync rank0.pt rank1.pt ...`",
             )
         if not is_checkpoint(Path(name)):
             raise UsageError(
                 f"{name} is not a checkpoint, but {target[0]} is one",
-                hint=f"to run a script, name it first: verify-sync --nproc 2 {name}; to compare checkpoints, name no script",
+                hint=f"to run a script, name it first: `ddpdoctor verify-sync --nproc 2 {name}`; to compare checkpoints, "
+                "name no script",
             )
 
 
@@ -69,7 +72,7 @@ def refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> No
     if arguments and nproc is None and not launched and all(map(is_checkpoint, arguments)):
         raise UsageError(
             f"{target[0]} is a script and {target[1]} its argument, and no --nproc says how many ranks to start",
-            hint=f"to run it: verify-sync --nproc 2 {' '.join(target)}; to compare checkpoints, leave the script out",
+            hint=f"to run it: `ddpdoctor verify-sync --nproc 2 {' '.join(target)}`; to compare checkpoints, leave the script out",
         )
 
 
@@ -78,20 +81,24 @@ def refuse_what_is_no_script(target: list[str]) -> None:
     if _is_launcher(target):
         raise UsageError(
             f"{target[0]} starts ranks, and verify-sync takes the script that runs in each of them",
-            hint=f"ddpdoctor watch --verify-sync -- {shlex.join(target)}",
+            hint=f"`ddpdoctor watch --verify-sync -- {shlex.join(target)}`",
         )
     if _PYTHON.fullmatch(Path(target[0]).name):
         script = shlex.join(target[1:]) if target[1:] and not target[1].startswith("-") else "SCRIPT ..."
         raise UsageError(
             f"{target[0]} is an interpreter, and verify-sync starts Python itself",
-            hint=f"ddpdoctor verify-sync --nproc N {script}",
+            hint=f"`ddpdoctor verify-sync --nproc N {script}`",
         )
     if not Path(target[0]).is_file():
-        raise UsageError(f"{target[0]} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
+        wrong = "is not a file" if Path(target[0]).exists() else "does not exist"
+        raise UsageError(
+            f"{target[0]} {wrong}", hint="give the training script: `ddpdoctor verify-sync --nproc 2 train.py`"
+        )
     if not is_python_script(Path(target[0])):
         raise UsageError(
             f"{target[0]} is neither a Python script nor a checkpoint",
-            hint="give the training script (`verify-sync --nproc 2 train.py`) or checkpoints (.pt, .safetensors, a directory)",
+            hint="give the training script (`ddpdoctor verify-sync --nproc 2 train.py`) or checkpoints (.pt, .safetensors, "
+            "a directory)",
         )
 
 

@@ -123,7 +123,7 @@ class WatchReporter:
                 self.say(f"{problem} (the job is not affected)")
         if self._kept and self._options.case is not None and (self._shown or not self._quiet):
             case = shlex.quote(str(self._options.case))
-            self.say(f"Evidence saved in {self._options.case}. `ddpdoctor diagnose {case}` reads it on any machine.")
+            self.say(f"evidence saved in {self._options.case}; `ddpdoctor diagnose {case}` reads it on any machine")
 
     def show(self, report: Report, *, idle: float | None = None) -> None:
         """Show a verdict on a job that goes on, unless it stands above already; then one line says so."""

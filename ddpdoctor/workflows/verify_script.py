@@ -67,7 +67,7 @@ def track_script(
     """
     if not script.path.is_file():
         raise UsageError(
-            f"{script.path} is not a file", hint="give the training script: verify-sync --nproc 2 train.py"
+            f"{script.path} is not a file", hint="give the training script: `ddpdoctor verify-sync --nproc 2 train.py`"
         )
     launch = current_launch()
     under_launcher = launch is not None and launch.world_size > 1

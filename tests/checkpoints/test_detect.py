@@ -47,7 +47,7 @@ def test_a_report_is_not_run_as_a_script(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["verify-sync", str(file), str(file)]) == 2
     error = capsys.readouterr().err
     assert f"{file} is neither a Python script nor a checkpoint" in error
-    assert "verify-sync --nproc 2 train.py" in error
+    assert "`ddpdoctor verify-sync --nproc 2 train.py`" in error
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "/usr/bin/srun", "python3 -m torch.distributed.run"])
@@ -73,7 +73,7 @@ def test_an_interpreter_is_not_run_as_a_script(
     assert run(["verify-sync", "--", *given]) == 2
     error = capsys.readouterr().err
     assert f"{given[0]} is an interpreter, and verify-sync starts Python itself" in error
-    assert error.endswith(f"ddpdoctor verify-sync --nproc N {typed}\n")
+    assert error.endswith(f"`ddpdoctor verify-sync --nproc N {typed}`\n")
 
 
 @pytest.mark.parametrize(("installed", "beside"), [(False, False), (True, False), (False, True)])

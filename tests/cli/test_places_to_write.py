@@ -72,7 +72,7 @@ def test_an_earlier_case_stays(case: str, file: str, other: str, tmp_path: Path)
     assert first.returncode == 0
     shown = f"'{case}'" if " " in case else case
     last = first.stderr.splitlines()[-1]
-    assert last == f"ddpdoctor: Evidence saved in {case}. `ddpdoctor diagnose {shown}` reads it on any machine."
+    assert last == f"ddpdoctor: evidence saved in {case}; `ddpdoctor diagnose {shown}` reads it on any machine"
     written = (tmp_path / file).read_bytes()
     (tmp_path / "started").unlink()
 
