@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
@@ -170,7 +171,7 @@ def _by_desync(
             *framework_requests.where(desync.request, desync.minority),
             *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
             *past,
-            *(_witnesses(desync, everyone, code, passed_over=bool(past)) if not earlier else ()),
+            *(_told_apart(desync, _witnesses(desync, everyone, code, passed_over=bool(past))) if not earlier else ()),
             *exception_context.where(errors),
         ],
         details=[
@@ -255,6 +256,17 @@ def _witnesses(desync: Desync, everyone: Sequence[int], code: SourceCode | None,
         note = condition_text(condition, frame.file) if condition is not None and frame is not None else ""
         return witnesses(desync.issued, everyone, minority=desync.majority, minority_note=note)
     return witnesses(desync.issued, everyone, minority=desync.minority, minority_note=condition_note(comparison))
+
+
+def _told_apart(desync: Desync, found: Sequence[Where]) -> Iterator[Where]:
+    """The same lines; of a call with the name of a minority's call, and another line, the note says that it is another one."""
+    few = {(one.name, one.place) for rank, one in desync.issued.items() if rank in desync.minority}
+    alike = {
+        rank
+        for rank, one in desync.issued.items()
+        if rank not in desync.minority and (one.name, one.place) not in few and one.name in {name for name, _ in few}
+    }
+    yield from (replace(where, note=f"another {where.note}") if where.rank in alike else where for where in found)
 
 
 def _rank_tests(desync: Desync, code: SourceCode | None) -> Mapping[int, tuple[Condition, Frame]]:

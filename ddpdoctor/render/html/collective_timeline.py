@@ -254,8 +254,14 @@ def _last(group: GroupTimeline, rank: int) -> str:
 def _sentence(group: GroupTimeline, desync: Desync | None, first: int, last: int) -> Iterator[str]:
     if desync is not None:
         called = grouped((issued.op, rank) for rank, issued in desync.issued.items())
-        each = "; ".join(f"{group_ranks(ranks)} called {op}" for op, ranks in called.items())
-        yield f"The ranks diverged at #{desync.seq}: {each}."
+        if len(called) == 1:  # of equal names the lines tell them apart
+            called = grouped((f"{one.op} at {_spot(one)}", rank) for rank, one in desync.issued.items() if one.place)
+        each = "; ".join(f"{group_ranks(ranks)} called {call}" for call, ranks in called.items())
+        yield (
+            f"The ranks diverged at #{desync.seq}: {each}."
+            if len(called) > 1
+            else f"The ranks diverged at #{desync.seq}."
+        )
     elif group.open:
         yield f"{group_ranks([*group.open])} {verb(group.open, 'waits', 'wait')} in #{group.awaited}."
     else:

@@ -35,10 +35,10 @@ CODE = (
 )
 
 
-def hang(ranks: int = 4, odd: int = 2, calls: int = 40) -> Evidence:
-    """A job in which rank `odd` makes a broadcast that the others never make."""
+def hang(ranks: int = 4, odd: int = 2, calls: int = 40, extra: Did = EXTRA) -> Evidence:
+    """A job in which rank `odd` makes a call, a broadcast, that the others never make."""
     made = [STEP] * (calls - 1)
-    each = [record([*made, waits(EXTRA if number == odd else STEP)], world=ranks) for number in range(ranks)]
+    each = [record([*made, waits(extra if number == odd else STEP)], world=ranks) for number in range(ranks)]
     ends = (RankExit(exit_code=-15, ended_by_launcher=True, tail=("<script>alert(1)</script>",)),)
     facts = {number: (*rank(), *(ends if number == odd else ())) for number in range(ranks)}
     return flights(*each, code=CODE, facts=facts, job=(RUN, JobSize(ranks=ranks)))

@@ -35,6 +35,16 @@ def test_a_hang_names_the_rank_its_line_and_what_was_run() -> None:
     assert "ranks 0-3: waits in a collective (backward)" in said
 
 
+def test_calls_of_one_name_are_told_apart_by_their_lines() -> None:
+    """Regression: ranks 0-3 "called all_reduce", and rank 0 stood "in all_reduce #40", which it "never calls"."""
+    said = text(hang(extra=Did("all_reduce", line=88, function="validate", sizes=((1,),))))
+    assert (
+        "diverged at #40: ranks 0-1,3 called all_reduce at train.py:61 in train_step; rank 2 called all_reduce at train.py:88 in "
+        "validate."
+    ) in said
+    assert said.count("another all_reduce #40") == 1
+
+
 def test_text_of_a_job_is_no_markup() -> None:
     written = page(hang())
     assert "<script" not in written
