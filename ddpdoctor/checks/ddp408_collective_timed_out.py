@@ -130,7 +130,7 @@ def _by_horovod(stall: HorovodStall) -> Finding:
 
 def _by_hearsay(ranks: Sequence[int], *, by_log_alone: bool) -> Finding:
     return RULE.finding(
-        f"{group_ranks(ranks)} gave up waiting in a collective, as other ranks were told",
+        f"{group_ranks(ranks)} gave up waiting in a collective that the logs do not name",
         severity=Severity.WARN if by_log_alone else None,
         remedy=f"give the log and the dump of {group_ranks(ranks)} as well, which name the collective; else {RULE.remedy}",
         timed_out=ranks,
@@ -210,6 +210,8 @@ def _by_call(watchdogs: Watchdogs) -> Iterator[str]:
         )
     if watchdogs.stood_still:
         yield f"the watchdog of {group_ranks(watchdogs.stood_still)} was stuck itself: {_STOOD_STILL}"
+    for rank, last in watchdogs.not_joined.items():
+        yield f"rank {rank} finished call {last} and did not come to the next one, as torch says itself"
     for rank in watchdogs.behind():
         group, seq = watchdogs.reached.get(rank, ("", None))
         if seq is not None:

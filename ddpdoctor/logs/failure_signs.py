@@ -22,7 +22,8 @@ _SHOWS_A_FAILURE = re.compile(
     | \bHSA_STATUS_ERROR | \bMemory\ access\ fault\ by\ GPU\b
     | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.{0,400}[`']\ failed
     | \],\ thread:\ \[[\d,]+\]\ Assertion\b
-    | \bCaught\ signal\ \d
+    | \bCaught\ signal\ \d | \*\*\*\ SIG(?:SEGV|ABRT|BUS|FPE|ILL)\ .{0,80}?received\ (?:at\ time=|by\ PID)
+    | :\ Assertion\ failure\ at\ psm3/
     | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
     | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b
     | \boom[-_\ ]kill(?:ed|er)?\b(?![\w./]|\ 0\b) | \bOOMKilled\b
@@ -41,6 +42,7 @@ _SHOWS_A_FAILURE = re.compile(
     | \bNo\ space\ left\b | \bquota\ exceeded\b | \bStale\ file\ handle\b
     | Watchdog\ caught | Heartbeat\ monitor\ timed\ out | watchdog\ got\ stuck | \bmonitoredBarrier\b
     | \bTimed\ out\ initializing | worker_count=\d+ | unrecognized\ arguments | arguments\ are\ required
+    | didn't\ (?:join|finish)\ collective\ \#\d
     | \bDuplicate\ GPU\ detected | is\ not\ compatible\ with\ the\ current\ PyTorch | \bXid\b | fallen\ off\ the\ bus
     | \bUnable\ to\ determine\ the\ device\ handle\b
     | did\ not\ receive\ grad\ for\ rank | participate\ in\ calculating\ loss

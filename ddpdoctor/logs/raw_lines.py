@@ -55,6 +55,7 @@ _WORDS_WITHOUT_RARE_LETTERS = (
     b"orovod",
     b": [allreduce",
     b"to be reduced",
+    b" collective #",
 )
 _WORDS_OF_LONG_LINES = (
     b"rror: ",

@@ -69,7 +69,7 @@ SICK = (
     ),
     Sick(  # of the rank that gave up nothing is left
         evidence=ranks(RankExit(exit_code=None, tail=(TOLD_OF_RANK_5,))),
-        says="rank 5 gave up waiting in a collective, as other ranks were told",
+        says="rank 5 gave up waiting in a collective that the logs do not name",
         measured={"timed_out": [5]},
         severity=Severity.WARN,
     ),

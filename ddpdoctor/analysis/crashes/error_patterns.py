@@ -50,7 +50,8 @@ _ECHOES = (
             r"collective operation timeout|Timeout\(ms\)=|wait timeout after \d+ms|timed out in monitoredBarrier|"
             r"DistStoreError: Socket Timeout|"
             r"failed to pass monitoredBarrier|watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!|"
-            r"dump signal (?:due to a collective timeout )?from\s+(?:another )?rank|"
+            r"dump signal (?:due to a collective timeout )?from\s+(?:another |this local )?rank|"
+            r"caused the desync are:|didn't (?:join|finish) collective #\d|"
             # of Ascend's HCCL, the last as its runtime says that a stream waited in vain
             r"Remote Rank did not send the data in time|Notify register times out|reason=\[(?:task|stream sync) timeout\]|"
             r"error code is (?:107020|507046|507048)\b"

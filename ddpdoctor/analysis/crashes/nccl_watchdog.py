@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.recorders.matching import ALIKE_ON_EVERY_RAN
 from ddpdoctor.analysis.crashes.debug_detail_errors import recorders_name
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.model import SkipCheck, group_ranks
 
@@ -28,8 +29,15 @@ _GROUP = re.compile(
 )
 # the monitor of the watchdogs, before it ends its process; the second until torch 2.4
 _STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")
-# what other ranks hear of it over the store
+# what other ranks hear of it over the store, and what the rank says itself
 _TOLD_OF = re.compile(r"Received a dump signal due to a collective timeout from\s+rank (\d{1,9})\b")
+_SAYS_SO = "Received a dump signal due to a collective timeout from this local rank"
+# what torch tells of the ranks that it compares under TORCH_NCCL_DESYNC_DEBUG, which are counted within the group
+_NOT_JOINED = re.compile(
+    r"\[(?P<ranks>\d{1,9}(?:, \d{1,9}){0,999})\] finished collective #(?P<last>\d{1,18}), but didn't join collective #"
+)
+_ANY_GROUP = re.compile(r"\[PG (?:ID )?(\d{1,9})\b")
+_FIRST_GROUP = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +76,9 @@ class Watchdogs:
     reached: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """By rank that gave up in no call, the name of a group and the number of its last call there, as it heard of the timeout."""
 
+    not_joined: Mapping[int, int] = field(default_factory=dict)
+    """By rank of which torch itself says that it did not come, the number of its last call as torch counts."""
+
     @property
     def together(self) -> bool:
         """Whether several ranks of one group gave up in one and the same call, and nobody in another or without a word."""
@@ -96,8 +107,8 @@ class Watchdogs:
         return None
 
     def behind(self) -> tuple[int, ...]:
-        """The ranks that had not made the call that most of their group gave up in."""
-        late: set[int] = set()
+        """The ranks that had not made the call that most of their group gave up in, or of which torch itself says so."""
+        late: set[int] = {*self.not_joined}
         for group in self._groups():
             majority = vote({rank: one.seq for rank, one in group.items()}).majority
             if majority:
@@ -118,7 +129,7 @@ class Watchdogs:
             yield {rank: one for rank, one in self.gave_up.items() if one.group == name}
 
 
-def derive(exits: PerRank[RankExit]) -> Watchdogs:
+def derive(exits: PerRank[RankExit], log: JobLog | None = None) -> Watchdogs:
     """What the last lines of all ranks tell.
 
     Raises:
@@ -130,6 +141,7 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
     still = tuple(entry.rank for entry in exits if any(map(_STOOD_STILL.search, entry.value.tail)))
     told_of = {int(rank) for entry in exits for line in entry.value.tail for rank in _TOLD_OF.findall(line)}
     told_of -= {*found, *numbered, *still}
+    told_of |= {entry.rank for entry in exits if entry.rank not in found and _says_so(entry.value.tail)}
     if not found and not still and not told_of:
         raise SkipCheck("no watchdog of NCCL gave up")
     # where there is a rank 3 there is a rank 0
@@ -141,7 +153,26 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
         if entry.rank not in {*found, *numbered} and group is not None and enqueued is not None
     }
     silent = tuple(sorted(ranks - {*found, *numbered, *still, *told_of, *reached}))
-    return Watchdogs(gave_up=found, silent=silent, stood_still=still, told_of=tuple(sorted(told_of)), reached=reached)
+    return Watchdogs(
+        gave_up=found, silent=silent, stood_still=still, told_of=tuple(sorted(told_of)), reached=reached,
+        not_joined={rank: last for rank, last in _not_joined(log).items() if rank not in {*found, *numbered}},
+    )  # fmt: skip
+
+
+def _says_so(lines: Sequence[str]) -> bool:
+    return any(_SAYS_SO in line for line in lines)
+
+
+def _not_joined(log: JobLog | None) -> Mapping[int, int]:
+    """By rank that every report of torch says did not come, its last call; empty where lines of other groups are in the log."""
+    lines = [line.text for line in log.failure_lines] if log is not None else []
+    if {found for line in lines for found in _ANY_GROUP.findall(line)} != {_FIRST_GROUP}:
+        return {}
+    reports = [
+        {int(rank): int(found["last"]) for rank in found["ranks"].split(",")}
+        for found in filter(None, map(_NOT_JOINED.search, lines))
+    ]
+    return {rank: last for rank, last in next(iter(reports), {}).items() if all(rank in report for report in reports)}
 
 
 def _gave_up(lines: Sequence[str]) -> WatchdogTimeout | None:
