@@ -8,7 +8,7 @@ from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.gradients import LocalNotFinite, NonFiniteCause
 from ddpdoctor.messages.divergence import finding, some_of, when
 from ddpdoctor.messages.replicas import listed
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP517",
@@ -18,8 +18,18 @@ RULE = Rule(
     shown_by="the local loss or gradient of one rank is nan or inf first: `ddpdoctor verify-sync`",
     remedy="inspect that rank's batch at that step (an empty batch, a bad sample, a division by zero); decide on "
     "all ranks together whether to skip it",
-    explains=("DDP514", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508"),
+    explains=("DDP401", "DDP408", "DDP418", "DDP514", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508"),
     about_step=True,
+    errors=(
+        ErrorPattern(  # of Megatron, as it makes the step once more
+            regex=r"Unexpected result (?P<value>nan|inf) on rank (?P<rank>\d{1,9}) at iteration #(?P<iteration>\d{1,18})",
+            sentence="rank {rank} found {value} in its own numbers at iteration {iteration}, before anything was reduced",
+        ),
+        ErrorPattern(  # of Megatron's checks, which each rank makes of its own numbers
+            regex=r"[Ff]ound (?P<value>NaN|Inf) in local (?P<what>grad norm|forward loss)",
+            sentence="{who} found {value} in its own {what} before anything was reduced",
+        ),
+    ),
 )
 
 WEIGHTS_REMEDY = (

@@ -5,8 +5,33 @@ from __future__ import annotations
 from ddpdoctor.analysis.replicas.divergences.gradients import LocalNotFinite, NonFiniteCause
 from tests.checks import Sick
 from tests.checks.divergent import found
+from tests.rank_ends import from_log
 
+MEGATRON = (
+    "[rank3]: Traceback (most recent call last):\n"
+    '[rank3]:   File "/home/me/job/train.py", line 40, in train\n'
+    "[rank3]:     finish_grad_sync()\n"
+    "[rank3]: AssertionError: Rank 3: found NaN in local grad norm in backward pass before data-parallel communication "
+    "collective. Device: 3, node: n1\n"
+)
+MADE_AGAIN = (
+    "ERROR:megatron.core.rerun_state_machine:Unexpected result inf on rank 5 at iteration #12 invocation #2 "
+    "(message='found Inf in local forward loss calculation')\n"
+)
 SICK = (
+    Sick(
+        evidence=from_log(MEGATRON),
+        says="rank 3 found NaN in its own grad norm before anything was reduced",
+        ranks=(3,),
+        where=("rank 3 /home/me/job/train.py:40 train",),
+        measured={"value": "NaN", "what": "grad norm"},
+    ),
+    Sick(
+        evidence=from_log(MADE_AGAIN),
+        says="rank 5 found inf in its own numbers at iteration 12, before anything was reduced",
+        ranks=(5,),
+        measured={"value": "inf", "rank": "5", "iteration": "12"},
+    ),
     Sick(
         evidence=found(
             LocalNotFinite(step=5, ranks=(1,), tensors=("a", "b"), total=8, lost=True, cause=NonFiniteCause.LOSS)
