@@ -80,7 +80,7 @@ _LAUNCHERS = re.compile(
     r"""
     (?:/|^)bin/(?:torchrun|accelerate|accelerate-launch|deepspeed|ds|horovodrun)$
     | torch/distributed/(?:run|launch|launcher/api|elastic/(?:\w{1,80}/){0,4}\w{1,80})\.py$
-    | torchelastic/ | /accelerate/commands/ | /deepspeed/launcher/
+    | torchelastic/ | /accelerate/commands/ | /deepspeed/launcher/ | /horovod/runner/
     """,
     re.VERBOSE,
 )

@@ -258,8 +258,9 @@ def _take_range(log: LogContents, named: range, code: int) -> None:
 
 def _is_of_the_end(error: RankError, log: LogContents) -> bool:
     """Whether an exception of no rank passes on that a rank failed, or is of the launcher that somebody asked to end."""
-    stopped = log.signal is not None and any(is_launchers(frame.file) for frame in error.stack)
-    return stopped or is_passed_on(error)
+    frames = [frame for frame in error.stack if is_launchers(frame.file)]
+    handles_a_signal = any(frame.function.endswith("_handler") and "sig" in frame.function for frame in frames)
+    return (log.signal is not None and bool(frames)) or handles_a_signal or is_passed_on(error)
 
 
 def _left_out(log: LogContents) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Lines of an error that a page has joined, where it showed a log as running text: each on a line of its own again."""
+"""Lines of an error that a page has joined, or a sentence has taken in: each on a line of its own again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _OF_NCCL = re.compile(
 _FRAMES = re.compile(r" (?=File \"[^\"]{1,400}\", line \d)")
 _CODE = re.compile(r"^(  File \"[^\"]{1,400}\", line \d{1,9}, in (?:<\w{1,40}>|\w{1,200})) ", re.MULTILINE)
 _ERROR = re.compile(r" (?=(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?:: |$))")
+_OPENS_CODE = re.compile(r"(?<=.)`(?=(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception): )")
 
 
 def separated(text: str) -> str:
@@ -22,4 +23,6 @@ def separated(text: str) -> str:
         text = _OF_NCCL.sub("\n", text)
     if f'{HEAD}: File "' in text:
         text = _ERROR.sub("\n", _CODE.sub(r"\1\n    ", _FRAMES.sub("\n  ", text)))
+    if text.count("`") % 2:  # code within a sentence that goes on in the next lines
+        text = _OPENS_CODE.sub("\n", text)
     return text

@@ -134,7 +134,9 @@ _SHELL_KILLED = re.compile(
 _HANDLER = re.compile(
     r"\bCaught signal (\d{1,2}) \(|^\[[\w.:-]{1,80}\] Signal: [\w ]{1,40} \((\d{1,2})\)|"
     r"TERMINATED WITH THE EXIT STRING: [\w ]{1,40} \(signal (\d{1,2})\)|"
-    r"^Fatal Python error: (Segmentation fault|Bus error|Aborted)"
+    r"^Fatal Python error: (Segmentation fault|Bus error|Aborted)|\*\*\* (SIG(?:SEGV|ABRT|BUS|FPE|ILL)) .{0,80}?received "
+    r"(?:at time=|by PID)|"  # absl and glog; with SIGTERM Ray ends healthy workers
+    r": (Assertion failure) at psm3/"  # of the library of Omni-Path and Intel's Ethernet, which aborts
 )
 _CONTAINER_CODE = re.compile(r"(?:terminated with|exited with code|Exit Code:|exit code) +(137|139|134|143)\b")
 # of an operator, and of `kubectl describe`
@@ -164,6 +166,7 @@ _KILLED_PID = re.compile(r"[Kk]illed process (\d+)")
 _WORDS_OF_SIGNALS = {
     "Killed": -9, "Out Of Memory": -9, "Terminated": -15, "Segmentation fault": -11, "Aborted": -6, "Bus error": -7,
     "killed": -9, "terminated": -15, "segmentation fault": -11, "abort": -6, "bus error": -7,
+    "Assertion failure": -6,
 }  # fmt: skip
 
 
@@ -226,8 +229,9 @@ def crash_of(text: str) -> int | None:
     found = _HANDLER.search(text)
     if found is None:
         return None
-    number = found[1] or found[2] or found[3]
-    return int(number) if number else -_WORDS_OF_SIGNALS[found[4]]
+    words = next(filter(None, found.groups()))
+    number = _signal(words)
+    return number if number is not None else -_WORDS_OF_SIGNALS[words]
 
 
 def rank_of_mpi(text: str) -> int | None:

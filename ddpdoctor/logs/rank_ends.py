@@ -17,8 +17,9 @@ from ddpdoctor.logs.log_contents import LogContents, RankLines, possible_rank
 
 MAX_RANKS_OF_A_NODE = 1024
 _RANKS_TOLD = re.compile(r"^CheckpointException ranks:dict_keys\(\[(?P<ranks>\d[\d, ]{0,400})\]\)")
-# of HCCL on Ascend and of the bridge to Gaudi, whose messages name the rank that raises them
-_RANK_NAMED = re.compile(r"\(PID:\d+, Device:\d+, RankID:(?P<ascend>\d{1,9})\)|^\[Rank:(?P<gaudi>\d{1,9})\] ")
+# of HCCL on Ascend, of the bridge to Gaudi and of Megatron's checks of gradients, whose messages name the rank that raises them
+_RANK_NAMED = re.compile(r"\(PID:\d+, Device:\d+, RankID:(\d{1,9})\)|^\[Rank:(\d{1,9})\] |^Rank (\d{1,9}): found \w")
+_ONE_FAILED = re.compile(r"Horovod detected that one or more processes exited")
 _WHAT = "what():"
 _ABORTS = re.compile(rf"\bterminate called\b|\b{re.escape(_WHAT)}")
 _OF_A_WATCHDOG = re.compile(r"Watchdog caught|taking the entire process down|thread terminated with exception")
@@ -70,6 +71,8 @@ def _take_over_the_table(log: LogContents) -> None:
         rank.host, rank.ended_at = row.host, row.ended_at
         if row.code is not None:
             rank.code, rank.pid = row.code, row.pid
+        if log.table.first_is_cut and not log.local and (row.code or 0) > 0:
+            log.ends.append(RankExit(exit_code=row.code))  # of the rank that failed before it
         row.tracebacks.close()
         rank.tracebacks.errors += row.tracebacks.errors
         if row.tracebacks.errors and rank.first_error is None:
@@ -97,7 +100,7 @@ def _give_to_the_ranks_that_they_name(log: LogContents) -> None:
     nobody = log.of(None)
     for error in [*nobody.tracebacks.errors]:
         found = _RANK_NAMED.search(error.message)
-        if found is not None and (rank := possible_rank(int(found["ascend"] or found["gaudi"]))) is not None:
+        if found is not None and (rank := possible_rank(int(next(filter(None, found.groups()))))) is not None:
             nobody.tracebacks.errors.remove(error)
             named = log.of(rank)
             named.tracebacks.errors.append(error)
@@ -203,7 +206,7 @@ def _give_to_the_ranks_that_failed(log: LogContents) -> None:
     """
     nobody = log.of(None)
     listed = {row.pid for row in log.table.rows}
-    if any(end.pid not in listed for end in log.local):
+    if log.table.first_is_cut or any(end.pid not in listed for end in log.local):
         return  # this line is of the first rank that torchrun looked at, and the exception may be another one's
     silent = [
         number
@@ -315,7 +318,8 @@ def is_passed_on(error: RankError) -> bool:
     """Whether a launcher passes on with it that a rank failed; `subprocess` raises the same type for a tool of the user's."""
     if error.type != "CalledProcessError":
         by_launcher = any(is_launchers(frame.file) for frame in error.stack)
-        return error.type in LAUNCHERS_OWN or (by_launcher and not error.message)
+        says_no_more = not error.message or _ONE_FAILED.match(error.message) is not None
+        return error.type in LAUNCHERS_OWN or (by_launcher and says_no_more)
     return "python" in error.message or not error.stack or any(is_launchers(frame.file) for frame in error.stack)
 
 

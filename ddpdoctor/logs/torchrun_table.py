@@ -42,17 +42,25 @@ class TorchrunTable:
     """The ranks that it lists, in its order."""
     whole: bool = False
     """Whether both its list of failures and its root cause are in the log."""
+    rooted: bool = False
+    """Whether its root cause is in the log."""
     _open: bool = False
     _headed: bool = False
     _time: float | None = None
     _host: str = ""
     _row: TorchrunRow | None = None
 
+    @property
+    def first_is_cut(self) -> bool:
+        """Whether the log ends before the rank that failed first: those that are left failed later."""
+        return self._headed and not self.rooted and bool(self.rows)
+
     def take(self, text: str) -> bool:
         """Take the next line; True where it belongs to the table."""
         bare = text.strip()
         if bare.startswith(("Failures:", "Root Cause (first observed failure):")):
-            self.whole = self.whole or (self._headed and bare.startswith("Root"))
+            self.rooted = self.rooted or bare.startswith("Root")
+            self.whole = self.whole or (self._headed and self.rooted)
             self._headed = self._headed or bare.startswith("Failures:")
             self._open, self._row = True, None
             return True

@@ -34,7 +34,7 @@ _CHAINED = (
 )
 # in the message of another exception: of a DataLoader worker, and of a rank while all of them save a checkpoint
 _NESTED = re.compile(
-    r"^Original Traceback \(most recent call last\):$|^Traceback \(most recent call last\): \(RANK \d+\)$"
+    r"^Original Traceback \(most recent call last\):$|^Traceback \(most recent call last\): \(RANK (\d{1,9})\)$"
 )
 _IGNORED = re.compile(r"^Exception ignored in")
 _ENDS_A_MESSAGE = re.compile(
@@ -132,7 +132,13 @@ class Tracebacks:
             self.close()
             self._chained = self.errors.pop() if self.errors else None
             return True
-        if _NESTED.match(bare) and self._open is not None and self._open.type is not None:
+        nested = _NESTED.match(bare)
+        if nested and nested[1] and (self._open is None or self._open.type is None):  # its head is not in the log
+            self._begin(marked=marked)
+            assert self._open is not None
+            self._open.type = "CheckpointException"
+            self._open.message = [f"CheckpointException ranks:dict_keys([{nested[1]}])"]
+        if nested and self._open is not None and self._open.type is not None:
             if self._outer is not None:  # one of another rank, behind the first one
                 self.close()
                 self._open = _Open(ignored=True, marked=marked)

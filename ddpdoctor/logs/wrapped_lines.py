@@ -43,6 +43,7 @@ QUOTE = re.compile(r"^(?!> ?[^\s(]{1,300}\(\d+\)|>>> (?!Traceback \(|  |[\w.]{1,
 """The marks before an answer in a forum or a mail; not `> /job/train.py(47)train()` of pdb, nor `>>> ` before code."""
 FRAME = "│"
 INDENT_OF_FRAMES = 2  # of `  File "train.py", line 3`, below the head of a traceback
+_GOES_ON = re.compile(r"\s{8,80}(NVRM: )")  # a message of the kernel's driver in several lines, below its time
 _RULER = re.compile(r"^(\W)\1*$")
 _NUMBER = re.compile(r"\d+")
 
@@ -57,15 +58,18 @@ def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     glue = _glue(lines, width, head) if width >= MIN_WIDTH else None
     index = 0
     while index < len(lines):
-        first, parts = index, [lines[index]]
-        while glue is not None and index + 1 < len(lines) and len(parts) < MAX_PARTS:
+        first, text = index, lines[index]
+        while index + 1 < len(lines) and index - first < MAX_PARTS:
             line, after = lines[index], lines[index + 1]
-            if not _is_full(line, after, width, glue) or _begins(line, after, head):
+            if (goes_on := _GOES_ON.match(after)) and goes_on[1] in text:
+                text += f" {after[goes_on.end() :]}"
+            elif glue is None or not _is_full(line, after, width, glue) or _begins(line, after, head):
                 break
+            else:
+                text += glue + after
             index += 1
-            parts.append(lines[index])
         index += 1
-        yield first, (glue or "").join(parts)
+        yield first, text
 
 
 def _without_margins(lines: Sequence[str]) -> Sequence[str]:
