@@ -39,6 +39,16 @@ RULE = Rule(
             sentence="the GPU at PCI address {pci} was lost{on}: it has fallen off the bus (Xid 79)",
         ),
         ErrorPattern(
+            regex=r"NVRM: (?:The NVIDIA )?GPU (?P<pci>[\da-f]{4,8}:[\da-f]{2}:[\da-f]{2}(?:\.\d)?):? .{0,200}fallen off the bus",
+            sentence="the GPU at PCI address {pci} was lost{on}: it has fallen off the bus",
+        ),
+        ErrorPattern(
+            regex=r"\b[Ee]rror \(?802\)?[^\n]{0,20}(?P<said>system not yet initialized)",
+            sentence="CUDA cannot be used{on}: {said} (error 802)",
+            remedy="start the fabric manager, without which GPUs on an NVSwitch cannot be used (`systemctl status "
+            "nvidia-fabricmanager`); its version must be that of the driver",
+        ),
+        ErrorPattern(
             regex=r"(?P<said>(?:GPU has )?fallen off the bus|Unable to determine the device handle for GPU ?[\w:.]*)",
             sentence="a GPU was lost{on}: {said}",
         ),

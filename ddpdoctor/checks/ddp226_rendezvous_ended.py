@@ -26,7 +26,7 @@ RULE = Rule(
         ),
         ErrorPattern(
             regex=r"RendezvousConnectionError|failed to send a keep-alive heartbeat to the rendezvous",
-            sentence="torchrun's agent lost the connection to the store of the rendezvous (RendezvousConnectionError)",
+            sentence="torchrun's agent has no connection to the store of the rendezvous (RendezvousConnectionError)",
         ),
         ErrorPattern(
             regex=r"RendezvousGracefulExitError|RendezvousStateError",

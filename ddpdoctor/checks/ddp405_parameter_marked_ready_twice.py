@@ -25,9 +25,7 @@ RULE = Rule(
     ),
 )
 
-_WHICH = re.compile(
-    r"Parameter at index (?P<index>\d{1,18})(?: with name (?P<name>\S+))? has been marked as ready twice"
-)
+_WHICH = re.compile(r"Parameter at index (?P<index>\d{1,18})(?: with name (?P<name>\S+))? ha")
 
 
 def check(failures: Failures) -> Iterator[Finding]:

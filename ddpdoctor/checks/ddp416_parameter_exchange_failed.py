@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.crashes.failure import who
+from ddpdoctor.analysis.crashes.failure import unique_ranks, who
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
@@ -36,8 +36,9 @@ def check(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP416")
     counts = next((match for failure in found if (match := _COUNTS.search(failure.text))), None)
     if counts is not None:
+        receiver = who(found) if unique_ranks(found) else f"rank {counts['one']}"
         yield RULE.finding(
-            f"{who(found)} received the impossible parameter count {counts['differs']} from rank {counts['other']} (its own: "
+            f"{receiver} received the impossible parameter count {counts['differs']} from rank {counts['other']} (its own: "
             f"{counts['has']}): the exchange was corrupted",
             ranks=(int(counts["other"]),),
             where=[where for failure in found for where in failure.where("wraps its model here")],

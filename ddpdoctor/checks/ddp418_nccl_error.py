@@ -88,6 +88,12 @@ RULE = Rule(
             "compare `ddpdoctor env` of this host and of its peer",
         ),
         ErrorPattern(
+            regex=r"Mismatched collective detected.{0,80}? at and around rank (?P<peer>\d{1,9})",
+            sentence="NCCL saw ranks in calls that do not fit together, at and around rank {peer}{on}",
+            remedy="look at what these ranks call there: flight recorders tell (`ddpdoctor diagnose DUMPS`), or a run with "
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        ),
+        ErrorPattern(
             regex=r"Message truncated|Mismatched collective detected|collective mismatch error",
             sentence="a rank sent another amount than its peer expected{on}",
             remedy="the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of "

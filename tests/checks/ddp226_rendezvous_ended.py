@@ -25,7 +25,7 @@ SICK = (
     ),
     Sick(
         evidence=from_log(CONNECTION_LOST_MIDRUN),
-        says="torchrun's agent lost the connection to the store of the rendezvous (RendezvousConnectionError)",
+        says="torchrun's agent has no connection to the store of the rendezvous (RendezvousConnectionError)",
     ),
 )
 HEALTHY = (

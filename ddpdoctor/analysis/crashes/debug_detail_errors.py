@@ -11,7 +11,8 @@ from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.model import Where, group_ranks
 
 _RUNNING = re.compile(
-    r"Rank (?P<rank>\d{1,18}) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d{1,18}),? ?)?"
+    r"Rank (?P<rank>\d{1,18}) is running (?:inconsistent )?collective: "
+    r"CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d{1,18}),? ?)?"
     r"OpType=(?P<op>\w+)(?:, ?TensorShape=\[(?P<shape>[\d, ]*)\])?"
 )
 _NAMES = {"ALLREDUCE": "all_reduce", "ALLGATHER": "all_gather", "_ALLGATHER_BASE": "all_gather_into_tensor"}
