@@ -30,6 +30,15 @@ SYMPTOMS = (
         ("PytorchStreamReader failed", "several ranks write one file", "invalid magic number in checkpoint"),
     ),
     Symptom(
+        "the keys of a checkpoint do not fit the model",
+        ("DDP756",),
+        (
+            "Missing key(s) in state_dict: module.",
+            "Unexpected key(s) in state_dict: module.",
+            "keys of the state_dict begin with module.",
+        ),
+    ),
+    Symptom(
         "torch.compile or Triton fails on some ranks",
         ("DDP424", "DDP425"),
         ("torchinductor cache", "triton cache FileNotFoundError", "stale compile cache"),

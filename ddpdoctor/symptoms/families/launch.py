@@ -16,6 +16,11 @@ SYMPTOMS = (
         ("errno 111", "ECONNREFUSED", "nothing listens on the master port"),
     ),
     Symptom(
+        "the store is tried again and again",
+        ("DDP203", "DDP216", "DDP204"),
+        ("TCP client failed to connect/validate to host - retrying", "the port of the store resets connections"),
+    ),
+    Symptom(
         "connection timed out",
         ("DDP204", "DDP215", "DDP212", "DDP229", "DDP418"),
         ("errno 110", "ETIMEDOUT", "cannot connect to the master", "client socket has timed out"),

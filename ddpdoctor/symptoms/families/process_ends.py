@@ -18,6 +18,20 @@ SYMPTOMS = (
     Symptom("exit code -6", ("DDP403", "DDP408", "DDP411"), ("exit code 134", "SIGABRT", "aborted", "signal 6")),
     Symptom("exit code -7", ("DDP403", "DDP409", "DDP181"), ("exit code 135", "SIGBUS", "signal 7")),
     Symptom("exit code -4", ("DDP403",), ("SIGILL", "illegal instruction of the CPU", "signal 4")),
+    Symptom(
+        "a rank called MPI_Abort",
+        ("DDP401", "DDP403"),
+        ("MPI_ABORT", "MPI_Abort", "MPI_ABORT was invoked on rank in communicator MPI_COMM_WORLD with errorcode"),
+    ),
+    Symptom(
+        "an agent of torchrun waits for the agents of other nodes",
+        ("DDP226", "DDP401", "DDP306", "DDP318"),
+        (
+            "exit barrier",
+            "Done waiting for other agents. Elapsed: seconds",
+            "Local worker group finished. Waiting seconds for other agents to finish",
+        ),
+    ),
     Symptom("exit code 1", ("DDP401",), ("ended with exitcode 1 and no message", "returned non-zero exit status 1")),
     Symptom(
         "torchrun says ChildFailedError",

@@ -19,6 +19,7 @@ SYMPTOMS = (
             "nccl timeout",
             "timed out waiting for recv operation",
             "heartbeat monitor timed out",
+            "failure detected by watchdog at work sequence id, last enqueued work, last completed work",
             "monitored barrier failed: ranks did not reach it",
             "allreduce timed out after 30 minutes",
         ),
