@@ -13,9 +13,10 @@ from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
 from ddpdoctor.ranks.fr_batches import with_batches
+from ddpdoctor.ranks.fr_entry_layouts import NUMBERS
 from ddpdoctor.ranks.fr_groups import UsedGroup, description_of, groups_of, statuses_of
 from ddpdoctor.ranks.fr_older_versions import PEERS, TENSORS, as_written_now, operation_of
-from ddpdoctor.ranks.fr_repeats import NUMBERS, Entries
+from ddpdoctor.ranks.fr_repeats import Entries
 from ddpdoctor.ranks.shared_columns import SHARED, shared, shared_states
 from ddpdoctor.whole_numbers import integers
 

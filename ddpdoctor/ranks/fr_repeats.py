@@ -16,33 +16,20 @@ entry that refers to this number keeps that other object.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from struct import Struct
 from typing import Any
 
-from ddpdoctor.ranks.pickle_walk import GETS, LENGTHS, LONG, TEXT, PickleWalk, walked
+from ddpdoctor.ranks.fr_entry_layouts import NUMBERS, Block, Layout, Layouts, block_of, layouts_of
+from ddpdoctor.ranks.pickle_walk import TEXT, walked
 
 FEWEST_BYTES = 1 << 14  # of a dump: below, comparing costs more than it saves
 MOST_BYTES_BETWEEN = 1 << 16  # from an entry that repeats to the next; the first entries of a kind hold the strings
 MOST_SEARCHED = 1 << 18  # bytes in all, those of entries that were read in vain included
 MOST_BYTES = 1 << 16  # of the entries that are compared at once
-MOST_OF_LAYOUTS = 1 << 20  # bytes of entries whose layouts are kept; they take eight times as much
 MOST_OF_A_BLOCK = 64  # entries that are compared at once
-MOST_BLOCKS = 64  # that are kept
 SAME_BEFORE = 8  # entries after which a program is taken to be in the same loop again
 FOLLOWERS = 4  # layouts that are tried: what came next when the program was here before
-
-NUMBERS = ("collective_seq_id", "p2p_seq_id", "time_created_ns", "time_discovered_completed_ns")
-"""The numbers of an entry that a record keeps, in the order in which PyTorch writes them."""
-_UNUSED = frozenset({"record_id", "op_id", "seq_id", "duration_ms", "time_discovered_started_ns"})
-
-_NO_NUMBER = "0s"  # reads no byte and gives b""
-_NONE = ord("N")
-_LONG_OF_EIGHT_BYTES = b"\x8a\x08"
-_FORMS = {ord("K"): "B", ord("M"): "H", ord("J"): "i", LONG: "q"}
-_NUMBER_CODES = frozenset({*_FORMS, ord("G"), _NONE})  # a float is skipped, and never one of `NUMBERS`
 
 _TUPLE_OF_ONE = b"\x85"
 _KEY_OF_ENTRIES = b"X\x07\x00\x00\x00entries"
@@ -80,109 +67,13 @@ class Entries:
     """For each of `NUMBERS` those of all entries; None or b"" where an entry has none."""
 
 
-class _Layout:
-    """How the bytes of an entry are laid out, and what they are where they repeat."""
-
-    __slots__ = ("fixed", "followers", "form", "length", "mask", "numbers", "value")
-
-    def __init__(self, entry: bytes, fixed: tuple[bytes, ...], holes: Iterable[tuple[int, int]], form: str) -> None:
-        mask = bytearray(b"\xff" * len(entry))
-        for begin, end in holes:
-            mask[begin:end] = bytes(end - begin)
-        self.length = len(entry)
-        self.mask = int.from_bytes(mask, "little")
-        self.value = int.from_bytes(entry, "little") & self.mask
-        self.form = form
-        self.numbers = Struct(f"<{form}").unpack
-        self.fixed = fixed
-        self.followers: list[_Layout] = []
-        """The layouts of entries that came next when the program was here before, the latest first."""
-
-
-class _Block:
-    """The layouts of entries that follow each other, compared at once."""
-
-    __slots__ = ("length", "mask", "members", "numbers", "value")
-
-    def __init__(self, members: tuple[_Layout, ...]) -> None:
-        self.members = members
-        self.length = sum(member.length for member in members)
-        self.mask = int.from_bytes(b"".join(one.mask.to_bytes(one.length, "little") for one in members), "little")
-        self.value = int.from_bytes(b"".join(one.value.to_bytes(one.length, "little") for one in members), "little")
-        self.numbers = Struct("<" + "".join(member.form for member in members)).unpack
-
-    def is_at(self, data: bytes, place: int) -> bool:
-        """Whether these entries, with any numbers, are at `place`."""
-        return int.from_bytes(data[place : place + self.length], "little") & self.mask == self.value
-
-
-_block = lru_cache(maxsize=MOST_BLOCKS)(_Block)
-
-
-class _Known:
-    """What is known of entries with the same fields: their names, and the layouts that were met, in all files."""
-
-    def __init__(self, fields: tuple[str, ...]) -> None:
-        self.fields = fields
-        self._layouts: dict[tuple[tuple[bytes, ...], str, tuple[tuple[int, int], ...]], _Layout] = {}
-        self._size = 0
-        self.first: list[_Layout] = []
-
-    def layout(self, data: bytes, walk: PickleWalk) -> _Layout | None:
-        """The layout of this entry, one object for all that are laid out and filled alike; None where it has other fields."""
-        keys, values = walk.items[::2], walk.items[1::2]
-        if len(keys) != len(self.fields) or not GETS.issuperset(map(data.__getitem__, keys)):
-            return None
-        parts = [(begin, end, False) for begin, end in walk.puts]
-        for name, begin in zip(self.fields, values, strict=True):
-            code, known = data[begin], name in NUMBERS
-            number = code in _NUMBER_CODES and (code != LONG or data.startswith(_LONG_OF_EIGHT_BYTES, begin))
-            if known and (not number or code == ord("G")):
-                return None
-            if number and (known or name in _UNUSED):
-                parts.append((begin, begin + LENGTHS[code] + 8 * (code == LONG), known))
-        return self._laid_out(data[walk.begin : walk.end], walk.begin, sorted(parts))
-
-    def _laid_out(self, entry: bytes, start: int, parts: Iterable[tuple[int, int, bool]]) -> _Layout:
-        """The layout of an entry that begins at `start`, of which these parts may differ; those with True are `NUMBERS`."""
-        fixed: list[bytes] = []
-        holes: list[tuple[int, int]] = []
-        form, read, done = "", 0, 0
-        for first, behind, known in parts:
-            begin, end = first - start, behind - start
-            fixed.append(entry[done:begin])
-            done = end
-            if end - begin > 1:
-                code, argument = entry[begin], begin + 1 + (entry[begin] == LONG)
-                holes.append((argument, end))
-                if known:
-                    form += f"{argument - read}x{_FORMS[code]}"
-                    read = end
-            elif known:
-                form += _NO_NUMBER
-        fixed.append(entry[done:])
-        form += f"{len(entry) - read}x"
-        key = (tuple(fixed), form, tuple(holes))
-        if key not in self._layouts:
-            self._size += len(entry)
-            if self._size > MOST_OF_LAYOUTS:
-                self._layouts.clear()
-                self.first.clear()
-                self._size = len(entry)
-            self._layouts[key] = _Layout(entry, key[0], holes, form)
-        return self._layouts[key]
-
-
-_known = lru_cache(maxsize=8)(_Known)
-
-
 def shortened(data: bytes) -> Shortened | None:
     """The pickle without the entries that repeat earlier ones; None where none do, or where it is not as PyTorch writes it."""
     begin = data.find(_KEY_OF_ENTRIES) if len(data) >= FEWEST_BYTES else -1
     fields, behind_first = _first_entry(data, begin) if begin >= 0 else ((), 0)
     if tuple(name for name in fields if name in NUMBERS) != NUMBERS:
         return None
-    known = _known(fields)
+    known = layouts_of(fields)
     search, loop, cut = _Search(data, known), _Loop(), _Cut(data, fields)
     place, followers = behind_first, known.first
     while (found := search.next_entry(place, followers)) is not None:
@@ -214,11 +105,11 @@ class _Cut:
         """The position up to which the data is in `_pieces`, or was cut out."""
         self._end_of_run = -1
         self._kinds: dict[tuple[bytes, ...], int] = {}
-        self._kind_of: dict[_Layout, int] = {}
+        self._kind_of: dict[Layout, int] = {}
         self._of_run: tuple[list[int], list[Any]] = [], []
         """The kinds of the entries of the last run, and their numbers."""
 
-    def keeps(self, place: int, layout: _Layout) -> bool:
+    def keeps(self, place: int, layout: Layout) -> bool:
         """Whether the entry at `place` is the first of its kind, which stays, in a tuple."""
         if layout in self._kind_of:
             return False
@@ -231,7 +122,7 @@ class _Cut:
         self._copied = end
         return True
 
-    def entry(self, place: int, layout: _Layout) -> int:
+    def entry(self, place: int, layout: Layout) -> int:
         """Cut out the entry at `place`; returns the position behind it."""
         if place != self._end_of_run:
             number = len(self._short.runs).to_bytes(4, "little")
@@ -242,13 +133,13 @@ class _Cut:
         kinds.append(self._kind_of[layout])
         return self._past(place, layout, numbers)
 
-    def entries(self, place: int, block: _Block) -> int:
+    def entries(self, place: int, block: Block) -> int:
         """Cut out the entries at `place`, which continue a run; returns the position behind them."""
         kinds, numbers = self._of_run
         kinds += [self._kind_of[member] for member in block.members]
         return self._past(place, block, numbers)
 
-    def _past(self, place: int, one: _Layout | _Block, numbers: list[Any]) -> int:
+    def _past(self, place: int, one: Layout | Block, numbers: list[Any]) -> int:
         end = place + one.length
         numbers += one.numbers(self._data[place:end])
         self._copied = self._end_of_run = end
@@ -267,13 +158,13 @@ class _Loop:
     """The layouts of a file's entries in order, and what came next when the program was at the same place before."""
 
     def __init__(self) -> None:
-        self._trail: list[_Layout] = []
-        self._latest: dict[_Layout, int] = {}
-        self._blocks: dict[_Layout, _Block] = {}
+        self._trail: list[Layout] = []
+        self._latest: dict[Layout, int] = {}
+        self._blocks: dict[Layout, Block] = {}
         self._before = -1
         self._compared_singly_until = 0
 
-    def next_block(self, layout: _Layout) -> _Block | None:
+    def next_block(self, layout: Layout) -> Block | None:
         """What should follow this entry, where the last entries were those of an earlier pass of the loop."""
         here, trail = len(self._trail), self._trail
         trail.append(layout)
@@ -284,7 +175,7 @@ class _Loop:
             return None
         return self._predicted()
 
-    def _predicted(self) -> _Block | None:
+    def _predicted(self) -> Block | None:
         begin = self._before + 1
         upcoming = self._trail[begin : begin + MOST_OF_A_BLOCK]
         upcoming *= MOST_OF_A_BLOCK // len(upcoming)
@@ -294,10 +185,10 @@ class _Loop:
             members = tuple(upcoming[:cut])
             if cut < SAME_BEFORE or sum(member.length for member in members) > MOST_BYTES:
                 return None
-            self._blocks[first] = _block(members)
+            self._blocks[first] = block_of(members)
         return self._blocks[first]
 
-    def after(self, block: _Block) -> _Block | None:
+    def after(self, block: Block) -> Block | None:
         """What should follow this block, which was met."""
         here = len(self._trail)
         self._trail += block.members
@@ -313,11 +204,11 @@ class _Loop:
 class _Search:
     """Finds the next entry of a file where it is none of those that followed the last one before."""
 
-    def __init__(self, data: bytes, known: _Known) -> None:
+    def __init__(self, data: bytes, known: Layouts) -> None:
         self._data, self._known = data, known
         self._bytes_left = MOST_SEARCHED
 
-    def next_entry(self, place: int, followers: list[_Layout]) -> tuple[int, _Layout] | None:
+    def next_entry(self, place: int, followers: list[Layout]) -> tuple[int, Layout] | None:
         """The position of the next entry, and its layout; None where there is none near, or too much was searched.
 
         `followers` are the layouts that are tried at `place`; one that is found elsewhere becomes the first of them.
@@ -332,7 +223,7 @@ class _Search:
             del followers[FOLLOWERS:]
         return found
 
-    def _nearest(self, place: int) -> tuple[int, _Layout] | None:
+    def _nearest(self, place: int) -> tuple[int, Layout] | None:
         furthest = place + MOST_BYTES_BETWEEN
         while self._bytes_left > 0:
             head = _BEGIN.search(self._data, place, furthest)
