@@ -92,7 +92,16 @@ def _show(rows: list[_Row]) -> None:
 
 
 def _as_text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    """As pyproject.toml has it; TOML knows no value that stands for none."""
+    match value:
+        case None:
+            return "not set"
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)
 
 
 def _all(commands: tuple[str, ...]) -> Group:

@@ -167,7 +167,10 @@ def test_a_working_directory_that_was_removed_has_no_project_file(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert cli.run(["config", "port"]) == 0
-    assert "--fail-on  fail   default" in capfd.readouterr().out
+    shown = capfd.readouterr().out
+    assert "--fail-on  fail     default" in shown
+    assert "--output   not set  default" in shown
+    assert "--verbose  false    default" in shown
 
 
 @pytest.mark.parametrize(
