@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from ddpdoctor.evidence.network import PortOwner
-from ddpdoctor.launch.process_files import arguments_of
+from ddpdoctor.launch.process_files import command_of
 
 LISTENS = psutil.CONN_LISTEN
 Connection: TypeAlias = Any  # psutil's stubs name no type for one
@@ -74,7 +74,7 @@ def _owner(pid: int | None) -> PortOwner:
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
         since = process.create_time()
-        command = " ".join(arguments_of(pid)) or process.name()
+        command = command_of(pid) or process.name()
     return PortOwner(pid=pid, command=command, since=since, ours=pid in _ourselves())
 
 

@@ -16,7 +16,7 @@ import psutil
 
 from ddpdoctor.evidence.process import ChildKind, ChildProcess, Counterpart, ProcessState
 from ddpdoctor.host.system_calls import counterparts, read_or_nothing, system_call
-from ddpdoctor.launch.process_files import arguments_of, environment_of
+from ddpdoctor.launch.process_files import arguments_of, command_of, environment_of
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MOST_CHILDREN = 64
@@ -152,7 +152,7 @@ def words(pid: int) -> list[str]:
 def command(pid: int) -> str:
     """The command line, or the name in brackets for a kernel thread or a zombie."""
     try:
-        return " ".join(arguments_of(pid)).strip() or f"[{psutil.Process(pid).name()}]"
+        return command_of(pid) or f"[{psutil.Process(pid).name()}]"
     except (psutil.Error, OSError):
         return "[]"
 

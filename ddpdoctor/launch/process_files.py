@@ -49,6 +49,11 @@ def arguments_of(pid: int) -> list[str]:
     return words if len(words) > 1 else words[0].split(" ")
 
 
+def command_of(pid: int) -> str:
+    """The command line of a process in one line, as a program after `python -c` has several; as `arguments_of` otherwise."""
+    return " ".join(" ".join(arguments_of(pid)).split())
+
+
 def maps_of(pid: int) -> str:
     """The list of files that a process has mapped; empty where there is no such process, or where it may not be read."""
     try:

@@ -11,7 +11,7 @@ import pytest
 from ddpdoctor.host import processes
 from ddpdoctor.host.launchers import launchers_at
 from ddpdoctor.launch import process_files
-from ddpdoctor.launch.process_files import MOST_BYTES, arguments_of, environment_of, read_of_process
+from ddpdoctor.launch.process_files import MOST_BYTES, arguments_of, command_of, environment_of, read_of_process
 from ddpdoctor.launch.process_tree import members
 
 # PR_SET_MM_MAP: the fields of /proc/self/stat that it needs, and 16 GB of zeros that take no memory
@@ -56,7 +56,7 @@ def test_what_a_process_claims_is_read_up_to_a_bound(claims: int) -> None:
 
 
 def test_environment_and_arguments_are_those_of_the_process() -> None:
-    program = "print(flush=True); input()"  # the kernel knows neither while it still loads the program
+    program = "print(flush=True)\ninput()"  # the kernel knows neither while it still loads the program
     with subprocess.Popen(
         [sys.executable, "-c", program, "a b", "", "\udcff"],
         stdin=subprocess.PIPE,
@@ -67,6 +67,7 @@ def test_environment_and_arguments_are_those_of_the_process() -> None:
         process.stdout.readline()
         assert environment_of(process.pid) == {"A": "1=2", "B": "", "C": "\udcff\n"}
         assert arguments_of(process.pid)[1:] == ["-c", program, "a b", "", "\udcff"]
+        assert command_of(process.pid).endswith(" -c print(flush=True) input() a b \udcff")
         process.communicate(b"\n")
     with pytest.raises(OSError):
         environment_of(process.pid)
