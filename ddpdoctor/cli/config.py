@@ -22,7 +22,7 @@ from ddpdoctor.source.pyproject import TABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ddpdoctor.cli.project_file import Command, Group, Parameter
+    from ddpdoctor.cli.project_file import ClickCommand, ClickGroup, ClickParameter
 
 DEFAULT = "default"
 
@@ -104,15 +104,15 @@ def _as_text(value: object) -> str:
             return str(value)
 
 
-def _all(commands: tuple[str, ...]) -> Group:
+def _all(commands: tuple[str, ...]) -> ClickGroup:
     app = typer.App("ddpdoctor")
     for name in commands:
         importlib.import_module(f"ddpdoctor.cli.{name}").register(app)
-    group: Group = app.group()
+    group: ClickGroup = app.group()
     return group
 
 
-def _rows(command: Command, from_file: Mapping[str, Mapping[str, object]]) -> Iterator[_Row]:
+def _rows(command: ClickCommand, from_file: Mapping[str, Mapping[str, object]]) -> Iterator[_Row]:
     """Of each option its value and source, in the order of the help."""
     assert command.name is not None
     in_file = from_file.get(command.name, {})
@@ -126,7 +126,7 @@ def _rows(command: Command, from_file: Mapping[str, Mapping[str, object]]) -> It
 
 
 def _value(
-    command: Command, name: str, option: Parameter, in_file: Mapping[str, object]
+    command: ClickCommand, name: str, option: ClickParameter, in_file: Mapping[str, object]
 ) -> tuple[object, str, str | None]:
     """The value of an option that is not on the command line, its source, and why the command refuses it."""
     long_name = typer.long_name(option.opts)
@@ -142,7 +142,7 @@ def _value(
     return value, f"[{table}] in {found.path}", _error(command, option, value)
 
 
-def _error(command: Command, option: Parameter, value: object) -> str | None:
+def _error(command: ClickCommand, option: ClickParameter, value: object) -> str | None:
     """Why the command refuses this value of the option, or that of its variable where it is None; None where it takes it."""
     context = typer.Context(command)  # type: ignore[arg-type] # click's own, from wherever this typer has click
     try:

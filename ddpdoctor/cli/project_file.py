@@ -31,7 +31,7 @@ FOR_PEOPLE = {"on-verdict": "runs a command", **dict.fromkeys(WRITES, "writes fi
 """Options that no project file can set, and why: who runs ddpdoctor in a folder does not thereby trust that folder."""
 
 
-class Parameter(Protocol):
+class ClickParameter(Protocol):
     """What click knows of an option or argument; some versions of typer have a click of their own."""
 
     name: str | None
@@ -52,19 +52,19 @@ class Parameter(Protocol):
         """The value as the command gets it; raises click's error where it does not take it."""
 
 
-class Command(Protocol):
+class ClickCommand(Protocol):
     """A command as click has it."""
 
     name: str | None
     """As on the command line."""
-    params: list[Parameter]
+    params: list[ClickParameter]
     """Its options and arguments."""
 
 
-class Group(Protocol):
+class ClickGroup(Protocol):
     """A program of several commands as click has it."""
 
-    commands: Mapping[str, Command]
+    commands: Mapping[str, ClickCommand]
     """By name."""
 
 
@@ -91,7 +91,7 @@ def find(directory: Path, on_stranger: Callable[[Path], None] = lambda _: None) 
     return None
 
 
-def defaults(group: Group) -> dict[str, Any]:
+def defaults(group: ClickGroup) -> dict[str, Any]:
     """The values that the project's file sets, as click takes them: by command and parameter.
 
     Says on stderr which files of other users are not used.
@@ -103,7 +103,7 @@ def defaults(group: Group) -> dict[str, Any]:
     return values(group)
 
 
-def values(group: Group) -> dict[str, Any]:
+def values(group: ClickGroup) -> dict[str, Any]:
     """As `defaults`, and says nothing."""
     found = found_here()
     return {} if found is None else _by_command(found, group)
@@ -151,7 +151,7 @@ def _owner(file: Path) -> str:
         return str(number)
 
 
-def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
+def _by_command(found: ProjectFile, group: ClickGroup) -> dict[str, Any]:
     commands = {name.replace("_", "-") for name in COMMANDS}
     shared = {name: value for name, value in found.table.items() if not isinstance(value, Mapping)}
     complete = len(group.commands) == len(commands)  # else only the command that runs is there to be asked
@@ -179,7 +179,7 @@ def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
     return values
 
 
-def _options(command: Command) -> dict[str, Parameter]:
+def _options(command: ClickCommand) -> dict[str, ClickParameter]:
     """By long name without dashes."""
     return {
         name.removeprefix("--"): parameter
@@ -198,7 +198,7 @@ def _check(given: Mapping[str, Any], known: set[str], where: str) -> None:
             raise UsageError(f"{where}: there is no `{name}`", hint=hint)
 
 
-def _value(option: Parameter, value: Any, where: str) -> Any:  # noqa: ANN401 - any value of TOML
+def _value(option: ClickParameter, value: Any, where: str) -> Any:  # noqa: ANN401 - any value of TOML
     values = value if isinstance(value, list) and option.multiple else [value]
     if not all(isinstance(each, str | int | float) for each in values):
         many = " or a list of them" if option.multiple else ""

@@ -31,14 +31,14 @@ from ddpdoctor.workflows.verdict_command import VerdictCommand
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.loop import (
     POLL_SECONDS,
-    Diverged,
     Event,
     JobEnd,
     PeerNodeFailed,
+    RankAtWork,
     Recovered,
+    ReplicasDiverged,
     SlowJob,
     Stalled,
-    Waiting,
     Watch,
 )
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
@@ -181,7 +181,7 @@ class _Session:
         match event:
             case Stalled():
                 self._on_stall(event)
-            case Diverged(evidence=evidence) if nodes.reports or self._wanted.stop_on_divergence:
+            case ReplicasDiverged(evidence=evidence) if nodes.reports or self._wanted.stop_on_divergence:
                 report = reporter.judged(evidence, about=SYNC_FAMILY)
                 if self._wanted.stop_on_divergence and any(
                     one.severity is not Severity.INFO for one in report.findings
@@ -192,7 +192,7 @@ class _Session:
                     reporter.show(report)
             case PeerNodeFailed() if self._wanted.kill_on_hang:
                 self._end_job(KILL_ON_HANG)
-            case Waiting(text=text):
+            case RankAtWork(text=text):
                 reporter.say(f"note: {text}")
             case Recovered(seconds=seconds):
                 self._stalled = False

@@ -43,7 +43,7 @@ class ProcessIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """The same for all processes that share one kernel, and so one clock."""
 
 
-class ClockOffset(msgspec.Struct, frozen=True, kw_only=True):
+class HostClock(msgspec.Struct, frozen=True, kw_only=True):
     """How far a host's clock is ahead of rank 0's."""
 
     ahead_seconds: float

@@ -10,7 +10,7 @@ import msgspec
 
 from ddpdoctor.evidence import Missing, RankFacts, kinds
 from ddpdoctor.json_errors import JSON_ERRORS
-from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Parts, ProcessIdentity
+from ddpdoctor.transport.bundle import Bundle, BundleError, HostClock, Parts, ProcessIdentity
 
 MISSING, NOTES = "missing", "notes"  # beside the kinds of facts, whose names begin with a capital letter
 
@@ -24,7 +24,7 @@ class GatheredFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     bundle: bytes
     """The accounts of all processes."""
-    clocks: dict[str, ClockOffset]
+    clocks: dict[str, HostClock]
     """How far each host's clock is ahead of rank 0's, by the clock's identity."""
     unread: list[str]
     """Messages that could not be used, and why."""

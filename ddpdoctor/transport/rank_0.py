@@ -14,7 +14,7 @@ import msgspec
 from torch.distributed import DistError, Store  # type: ignore[attr-defined] # public all the same
 
 from ddpdoctor.json_errors import JSON_ERRORS
-from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, ProcessIdentity
+from ddpdoctor.transport.bundle import Bundle, BundleError, HostClock, ProcessIdentity
 from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Relay, RelayMember
 from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
 
@@ -122,7 +122,7 @@ def _read(store: Store, number: int, gathered: Gathered) -> None:
         clear(store, f"bundle/{number}")
 
 
-def compare_clocks(store: Store, gathered: Gathered, own: ProcessIdentity) -> dict[str, ClockOffset]:
+def compare_clocks(store: Store, gathered: Gathered, own: ProcessIdentity) -> dict[str, HostClock]:
     """How far the clock of each other host is ahead of ours, from the quickest of a few round trips.
 
     All hosts are asked at once, and served one at a time: whoever speaks first has all its round trips while the others wait,
@@ -133,7 +133,7 @@ def compare_clocks(store: Store, gathered: Gathered, own: ProcessIdentity) -> di
         if clock != own.clock:
             leaders.setdefault(clock, leader)
     asked = {clock: _Trips(store, leader) for clock, leader in leaders.items()}
-    offsets: dict[str, ClockOffset] = {}
+    offsets: dict[str, HostClock] = {}
     store.set_timeout(timedelta(seconds=CLOCK_SECONDS))
     try:
         for leader in leaders.values():
@@ -164,7 +164,7 @@ class _Trips:
     leader: int
     done: int = 0
     over: bool = False
-    offset: ClockOffset | None = None
+    offset: HostClock | None = None
 
     def is_due(self) -> bool:
         """Whether the leader waits for rank 0 now."""
@@ -177,7 +177,7 @@ class _Trips:
             if answer or self.done == PINGS:
                 self.over = True
                 with contextlib.suppress(*JSON_ERRORS):
-                    self.offset = msgspec.json.decode(answer, type=ClockOffset)
+                    self.offset = msgspec.json.decode(answer, type=HostClock)
             else:
                 self.store.set(f"pong/{self.leader}/{self.done}", repr(time.time()))
                 self.done += 1

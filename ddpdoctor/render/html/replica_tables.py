@@ -57,7 +57,7 @@ class StepPicture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensorRow:
+class DifferingTensor:
     """One tensor that differs."""
 
     name: str
@@ -82,7 +82,7 @@ class ReplicaSection:
     """The comparison step by step; None without training traces of several ranks."""
     charts: tuple[Chart, ...]
     """The loss of each rank; empty where fewer than two steps have one, or of more than eight ranks."""
-    tensors: tuple[TensorRow, ...]
+    tensors: tuple[DifferingTensor, ...]
     """The first tensors that differ, those of another structure before those of other values."""
     more: int
     """How many tensors that differ have no row."""
@@ -113,9 +113,9 @@ def _sentence(replicas: Replicas) -> str:
     return f"{replicas.tensors} tensors{size} on {group_ranks(replicas.ranks)}{at}{of}: {differing or 'none'} {verb}."
 
 
-def _tensors(replicas: Replicas) -> Iterator[TensorRow]:
+def _tensors(replicas: Replicas) -> Iterator[DifferingTensor]:
     for structure in replicas.structure:
-        yield TensorRow(
+        yield DifferingTensor(
             name=structure.name,
             role=structure.role,
             what=structure.aspect,
@@ -126,7 +126,7 @@ def _tensors(replicas: Replicas) -> Iterator[TensorRow]:
         element = value.element
         index = f"element {list(element.index)}" if element is not None else value.extent
         gap = f"{element.difference:.3g}" if element is not None and element.difference is not None else value.kind
-        yield TensorRow(
+        yield DifferingTensor(
             name=value.name,
             role=value.role,
             what=f"{index}, {value.extent}" if element is not None and value.extent else index,

@@ -57,7 +57,7 @@ class Stalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RankAtWork:
     """Ranks wait for one that visibly works: worth saying, and nothing more."""
 
     text: str
@@ -98,14 +98,14 @@ class SlowJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Diverged:
+class ReplicasDiverged:
     """The job makes its steps, and its replicas differ, or will."""
 
     evidence: Evidence
     """What its ranks wrote down of their training."""
 
 
-Event: TypeAlias = Stalled | Waiting | Recovered | SlowJob | Diverged | PeerNodeFailed | JobEnd
+Event: TypeAlias = Stalled | RankAtWork | Recovered | SlowJob | ReplicasDiverged | PeerNodeFailed | JobEnd
 
 # of each rank its process, and how many calls, forwards and steps it has begun
 Begun: TypeAlias = tuple[tuple[int, ...], ...]
@@ -177,7 +177,7 @@ class Watch:
             if self._goes_on(ranks, now):
                 yield self._recovered()
             if self.known.audit is not None and (differing := self.known.audit.look(ranks)) is not None:
-                yield Diverged(differing)
+                yield ReplicasDiverged(differing)
             if moved:
                 yield from self._pace(ranks, now, stepped=stepped)
             elif self._stall is not None and self.nodes.peer_node_failed():
@@ -260,7 +260,7 @@ class Watch:
             self._next_look = quiet + self.stall_detector.patience()
         elif (working or unseen) and quiet < self.stall_detector.patience(moving=True):
             self._next_look = quiet + self.stall_detector.patience()
-            yield Waiting(_busy(activities) if working else _elsewhere(activities, unseen))
+            yield RankAtWork(_busy(activities) if working else _elsewhere(activities, unseen))
         else:
             yield self._stalled(evidence, ranks, quiet, working)
 
@@ -294,7 +294,7 @@ class Watch:
         working = _at_work(activities)
         if (working or activities.of(*_SERVED)) and quiet < granted:
             if working:
-                yield Waiting(_busy(activities))
+                yield RankAtWork(_busy(activities))
             return
         self._in_training = True
         yield self._stalled(self.nodes.on_stall(evidence, quiet), ranks, quiet, working)

@@ -27,7 +27,7 @@ from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows.watch import loop
-from ddpdoctor.workflows.watch.loop import JobEnd, Recovered, Stalled, Waiting, Watch
+from ddpdoctor.workflows.watch.loop import JobEnd, RankAtWork, Recovered, Stalled, Watch
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.stall_detector import StallDetector
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
@@ -139,13 +139,13 @@ def test_ranks_that_wait_for_a_node_that_nobody_sees_are_granted_what_a_rank_at_
 ) -> None:
     """Rank 0 may be in a long evaluation there: `--kill-on-hang` must not end it."""
     monkeypatch.setattr(StallDetector, "patience", lambda _self, *, moving=False: 600.0 if moving else 0.0)
-    for part, event in ((True, Waiting), (False, Stalled)):
+    for part, event in ((True, RankAtWork), (False, Stalled)):
         known = Known([header(calls=5, returned=4)] * 3, 0, tmp_path, stood=BOTH_WAIT)
         monkeypatch.setattr(loop, "find_ranks", known.ranks)
         monkeypatch.setattr(OtherNodes, "has_others", part)
         (first, *_) = Watch(known=known, stall_detector=StallDetector()).events()  # type: ignore[arg-type]
         assert type(first) is event
-        if isinstance(first, Waiting):
+        if isinstance(first, RankAtWork):
             assert first.text == "ranks 0-1 wait for others; there is no evidence of ranks 2-3 on other nodes"
 
 
@@ -203,7 +203,7 @@ def test_a_rank_that_prepares_before_it_joins_has_ten_times_the_patience_and_is_
     prepares: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = first_event(prepares, 250.0, tmp_path, monkeypatch)
-    assert isinstance(said, Waiting)
+    assert isinstance(said, RankAtWork)
     assert said.text.startswith("rank 1 is busy before joining, in prepare() (/job/train.py:5, on CPU ")
     assert said.text.endswith("), rank 0 waits for it")
     late = first_event(prepares, 310.0, tmp_path, monkeypatch)
@@ -304,7 +304,7 @@ def test_a_thread_that_reports_hides_no_hang_of_the_training(tmp_path: Path, mon
     ("stood", "given", "expected"),
     [
         (hang(rank(), BUSY), 0.0, [Stalled, JobEnd]),
-        (hang(rank(), BUSY), None, [Waiting, JobEnd]),  # one evaluates, the others wait for it
+        (hang(rank(), BUSY), None, [RankAtWork, JobEnd]),  # one evaluates, the others wait for it
         (hang(rank(), rank(moved=True)), 0.0, [Stalled, JobEnd]),
         (hang(rank(), rank(moved=True)), None, [JobEnd]),
         # nobody waits for a peer: the thread that makes the calls may be the one that trains
