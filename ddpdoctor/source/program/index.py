@@ -16,6 +16,7 @@ from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 
 OPTION_MAKERS = frozenset({"add_argument", "option"})
 """Of argparse and of click: what declares an option of the command line."""
+MOST_GIVEN = 64  # calls of a function that are given a function
 _OF_THE_OBJECT = ("self.", "cls.")
 _PARSES_OPTIONS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 """Of argparse: what gives an object that holds the options."""
@@ -83,6 +84,8 @@ class Index:
 
     _handed: list[Start] = field(default_factory=list)
     """The starts of processes with a parameter of the function around."""
+    _of_parameters: list[tuple[Scope, RawCall]] = field(default_factory=list)
+    """The calls of a parameter of the function around."""
     _stubs: list[Scope] = field(default_factory=list)
     _real: dict[int, Scope] = field(default_factory=dict)
     """By stub, the method of the only class below that does the work."""
@@ -237,6 +240,8 @@ class Index:
             self._option(scope, call)
         if last in STARTERS or (last == "run" and member):
             self._started(scope, call, last)
+        if name in scope.parameters and name not in scope.definitions:
+            self._of_parameters.append((scope, call))
         if name:
             call.meant = self.project.resolve(scope, name)
             if type(call.meant) is not str or name.startswith(_OF_THE_OBJECT) or name == "cls":
@@ -307,15 +312,30 @@ class Index:
         self._site(target, site)
 
     def _link_handed(self) -> None:
-        """Enter what starts processes with a function that all callers give: `launch(train, args)`."""
+        """Enter the calls of a function that callers give, `fn(rank, args)`, and the processes that run it: `launch(train)`."""
         for start in self._handed:
-            position = start.scope.parameters.index(start.parameter)
-            sites = self.sites.get(id(start.scope), ())
-            given = ((site.caller, given_at(site, start.parameter, position)) for site in sites)
-            found = (self._function(caller, named) for caller, named in given)
-            for target in {id(one): one for one in found if one is not None}.values():
+            for target in self._given(start.scope, start.parameter, {}):
                 self._starts(start, target)
+        for scope, call in self._of_parameters:
+            for target in self._given(scope, call.name, {}):
+                self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), 0))
         self._handed.clear()
+        self._of_parameters.clear()
+
+    def _given(self, scope: Scope, name: str, asked: dict[tuple[int, str], None]) -> list[Scope]:
+        """The functions of the program that callers give for a parameter, some of which are given them in turn."""
+        if (id(scope), name) in asked:
+            return []
+        asked[id(scope), name] = None
+        found: dict[int, Scope] = {}
+        for site in self.sites.get(id(scope), ())[:MOST_GIVEN]:
+            named = given_at(site, name, scope.parameters.index(name))
+            key = dotted(named) if named is not None else ""
+            if key in site.caller.parameters and key not in site.caller.definitions:
+                found |= {id(one): one for one in self._given(site.caller, key, asked)}
+            elif (target := self._function(site.caller, named)) is not None:
+                found[id(target)] = target
+        return list(found.values())
 
 
 def given_at(site: Site, name: str, position: int) -> ast.expr | None:
