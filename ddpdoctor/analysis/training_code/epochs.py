@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.evidence.code_values import Kind, Value
+from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Loop
 
 MOST_CALLS = 4  # functions between the epoch loop and the loop over the batches
@@ -64,7 +64,7 @@ def _epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
             origin = loop.over.may(Kind.LOADER)
             if origin is None or origin.made != loader or origin.note == "prepared" or evaluates(graph, function, loop):
                 continue
-            found = next(_around(graph, function, loop, function, loop.order, MOST_CALLS), None)
+            found = next(_around(graph, function, loop, origin, function, loop.order, MOST_CALLS), None)
             if found is not None:
                 return found
     return None
@@ -84,7 +84,7 @@ def evaluates(graph: CallGraph, function: Function, loop: Loop) -> bool:
 
 
 def _around(
-    graph: CallGraph, within: Function, batches: Loop, function: Function, order: int, calls: int
+    graph: CallGraph, within: Function, batches: Loop, loader: Origin, function: Function, order: int, calls: int
 ) -> Iterator[EpochLoop]:
     for outer in inner_loops(function, order):
         if outer is batches:
@@ -96,8 +96,17 @@ def _around(
             return
     if calls:
         for caller, call in graph.callers.get(function.id, ()):
-            if caller.id != function.id:
-                yield from _around(graph, within, batches, caller, call.order, calls - 1)
+            if caller.id != function.id and _gives(graph, function, call, loader):
+                yield from _around(graph, within, batches, loader, caller, call.order, calls - 1)
+
+
+def _gives(graph: CallGraph, function: Function, call: Call, loader: Origin) -> bool:
+    """Whether a call of a function gives it this loader, where another one certainly does: `steps(model, warmup)`."""
+    links = {(link.file, link.line): link.text.partition(" ")[0] for link in loader.why}
+    giving = [one for _, one in graph.callers[function.id] if (one.place.file, one.place.line) in links]
+    names = {links[one.place.file, one.place.line] for one in giving}
+    given = [[dict(one.given).get(name) for name in names] for one in giving]
+    return not giving or [dict(call.given).get(name) for name in names] in given
 
 
 def told_the_epoch(graph: CallGraph, function: Function, sampler: Call) -> Call | None:
