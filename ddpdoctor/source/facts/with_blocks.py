@@ -29,6 +29,8 @@ class WithBlocks:
     _around: dict[tuple[int, int], tuple[Context, ...]] = field(default_factory=dict)
     _managers: dict[str, Scope] = field(default_factory=dict)
     """The generators of the program with one `yield` that blocks enter, by their ids."""
+    _written: dict[int, ast.Call] = field(default_factory=dict)
+    """Calls of what a name stands for, by the identity of the calls as they are written."""
 
     def around(self, block: Block, scope: Scope) -> tuple[Context, ...]:
         """The `with` blocks around a block, outermost first."""
@@ -54,18 +56,8 @@ class WithBlocks:
         if key not in self._made:
             item = block.node
             assert isinstance(item, ast.withitem)
-            node, plain = item.context_expr, True
-            at = At(scope, block.order, block.parent or block)
-            if isinstance(node, ast.Name | ast.Attribute):
-                assigned = scope.definitions.get(dotted(node), [])
-                before = [definition for definition in assigned if definition.order < block.order]
-                plain = (
-                    len(before) == 1
-                    and isinstance(before[0].value, ast.Call | ast.IfExp)
-                    and before[0].block is block.parent
-                )
-                node = before[0].value if plain and before[0].value is not None else node
             name, receiver, target = "", Value(), ""
+            node, at, plain = self._under_a_name(item.context_expr, block, scope)
             node, at = self._given_back(self._decided(node, scope), at)
             if isinstance(node, ast.Call):
                 what = self.values.meaning(node, at)
@@ -98,19 +90,50 @@ class WithBlocks:
             return next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
         return node
 
+    def _under_a_name(self, node: ast.expr, block: Block, scope: Scope) -> tuple[ast.expr, At, bool]:
+        """What is entered under a name, `quiet` or `quiet()`, where it is assigned; and whether it is always that."""
+        at = At(scope, block.order, block.parent or block)
+        key = dotted(node)
+        assigned = [one for one in scope.definitions.get(key, []) if one.order < block.order] if key else []
+        if key:
+            plain = (
+                len(assigned) == 1
+                and isinstance(assigned[0].value, ast.Call | ast.IfExp)
+                and assigned[0].block is block.parent
+            )
+            return (assigned[0].value if plain and assigned[0].value is not None else node), at, plain
+        asked = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        given = scope.definitions.get(asked, [])
+        if len(given) != 1 or given[0].block not in block.chain() or given[0].value is None:
+            return node, at, True
+        assert isinstance(node, ast.Call)
+        called = self._decided(given[0].value, scope)
+        if not isinstance(called, ast.Attribute):
+            return node, at, True
+        made = self._written.setdefault(id(node), ast.copy_location(ast.Call(called, node.args, node.keywords), node))
+        return made, At(scope, given[0].order, given[0].block), True
+
     def _given_back(self, node: ast.expr, at: At) -> tuple[ast.expr, At]:
         """The call by which a helper makes what it always gives back to be entered, and where; else the expression itself."""
         target = self.values.meaning(node, at).target if isinstance(node, ast.Call) else None
-        if target is None or target.is_class or target.generator or len(target.returns) != 1:
+        if target is None or target.is_class or target.generator or not 0 < len(target.returns) < 3:
             return node, at
         value, order, block = target.returns[0]
+        if len(target.returns) == 2:
+            otherwise = target.returns[1]
+            if block.form != "if" or block.test is None or block.parent is not target.root:
+                return node, at
+            value = self._decided(ast.copy_location(ast.IfExp(block.test, value, otherwise[0]), value), target)
+            order, block = (order, block) if value is target.returns[0][0] else otherwise[1:]
         made = self._decided(value, target) if isinstance(value, ast.Call | ast.IfExp) else None
         return (made, At(target, order + 1, block)) if isinstance(made, ast.Call) else (node, at)
 
     def _is_setting(self, test: ast.expr, scope: Scope) -> bool:
         """Whether a test asks whether a number that nothing changes later is above one: `accumulation_steps > 1`."""
         match test:
-            case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=1)]):
+            case ast.Compare(
+                left=left, ops=[ast.Gt() | ast.NotEq() | ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=1)]
+            ):
                 key = dotted(left)
             case _:
                 return False
@@ -127,8 +150,8 @@ class WithBlocks:
 
 
 def _does_nothing(node: ast.expr) -> bool:
-    """Whether a context is `nullcontext()` or one of the names that people use in its place."""
-    name = dotted(node.func) if isinstance(node, ast.Call) else ""
+    """Whether a context is `nullcontext()`, or what makes it, or one of the names that people use in its place."""
+    name = dotted(node.func if isinstance(node, ast.Call) else node)
     return name.rpartition(".")[2] in {"nullcontext", "suppress", "ExitStack"}
 
 
