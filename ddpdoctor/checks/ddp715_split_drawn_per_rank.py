@@ -146,7 +146,8 @@ def _is_told(graph: CallGraph, function: Function, call: Call) -> bool:
 
 def _divides(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether a part of the data is cut out of what the global generator has put into another order."""
-    if graph.cuts_of(call.id) or (call.id in function.divided and not call.loops):
+    once = not call.loops and function.id not in graph.repeated
+    if graph.cuts_of(call.id) or (call.id in graph.divided and once):
         return True
     taken = [other for _, other in graph.taken_by(call.id)]
     if any(other.does in {"subset", "dataset"} and (short(call) in _PICKS or _part_of(call, other)) for other in taken):

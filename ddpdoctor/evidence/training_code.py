@@ -267,7 +267,7 @@ class Function:
     cuts: tuple[Cut, ...] = ()
     """The parts of lists that it chooses by the rank."""
     divided: tuple[str, ...] = ()
-    """The calls that shuffle a list which it then divides in two, `rows[:n]` and `rows[n:]`: their ids."""
+    """The calls that draw an order which it divides in two, `order[:n]` and `order[n:]`: their ids."""
     changes: tuple[Change, ...] = ()
     """The attributes of modules and parameters that it assigns to."""
     parameters: tuple[str, ...] = ()

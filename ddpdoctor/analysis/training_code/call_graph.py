@@ -23,6 +23,8 @@ from ddpdoctor.evidence.training_code import (
 from ddpdoctor.grouping import grouped
 
 T = TypeVar("T")
+_ASKED_AGAIN = frozenset({"forward", "training_step", "__getitem__", "__call__", "__iter__"})
+"""Methods that run once for each batch, sample or epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,24 @@ class CallGraph:
     def is_called_in_a_loop(self, function: Function) -> bool:
         """Whether a call of it is in a loop of its caller."""
         return any(site.loops for _, site in self.callers.get(function.id, ()))
+
+    @cached_property
+    def repeated(self) -> AbstractSet[str]:
+        """The ids of the functions that run in each turn of a loop, or for each batch, sample or epoch."""
+        pending = [each for each, calls in self.callers.items() if any(site.loops for _, site in calls)]
+        pending += [each for each in self.functions if each.rpartition(".")[2] in _ASKED_AGAIN]
+        found: set[str] = set()
+        while pending:
+            at = pending.pop()
+            if at not in found and at in self.functions:
+                found.add(at)
+                pending += [call.target for call in self.functions[at].calls if call.target]
+        return found
+
+    @cached_property
+    def divided(self) -> AbstractSet[str]:
+        """The ids of the calls that draw an order of which a function takes the first part and the rest."""
+        return {each for function in self.functions.values() for each in function.divided}
 
     @cached_property
     def _programs(self) -> dict[str, list[Program]]:

@@ -22,7 +22,7 @@ from ddpdoctor.source.facts.loop_facts import LoopFacts
 from ddpdoctor.source.facts.surroundings import Surroundings
 from ddpdoctor.source.facts.write_facts import WriteFacts
 from ddpdoctor.source.names.dotted_names import dotted
-from ddpdoctor.source.syntax.call_effects import shuffles
+from ddpdoctor.source.syntax.divisions import first_parts, leaves_out_a_part
 from ddpdoctor.source.syntax.scopes import RawExit, Scope
 
 
@@ -132,20 +132,11 @@ class FunctionFacts:
                 )
 
     def _divided(self, scope: Scope) -> Iterator[str]:
-        """The calls that shuffle a list of which the function takes the first part and the rest."""
-        called = [raw.node for raw in scope.calls if raw.method == "shuffle"]
-        shuffled = [(dotted(node.args[0]), node) for node in called if shuffles(node)]
-        if not shuffled:
-            return
-        slices = [each for each in ast.walk(scope.node) if isinstance(each, ast.Subscript)]
-        bounds = [
-            (dotted(one.value), one.slice) for one in slices if isinstance(one.slice, ast.Slice) and not one.slice.step
-        ]
-        first = {(name, ast.unparse(cut.upper)) for name, cut in bounds if cut.upper is not None and cut.lower is None}
-        rest = {(name, ast.unparse(cut.lower)) for name, cut in bounds if cut.lower is not None and cut.upper is None}
-        rest |= {(name, bound) for name, bound in first - rest if _leaves_out_a_part(scope, name)}
-        divided = {name for name, _ in first & rest if name}
-        yield from (self.values.where(call, scope) for name, call in shuffled if name in divided)
+        """The calls that draw an order, or shuffle a list, of which the function takes the first part and the rest."""
+        for raw, parted in first_parts(scope):
+            drawn = [one for one in self.values.of(raw.whole, At(scope, raw.order, raw.block)) if one.note == "drawn"]
+            if drawn and (parted or leaves_out_a_part(scope, dotted(raw.whole))):
+                yield from (one.made for one in drawn)
 
     def _exit(self, raw: RawExit, scope: Scope) -> Exit:
         return Exit(
@@ -164,19 +155,6 @@ class FunctionFacts:
         name = dotted(node)
         meant = self.values.project.resolve(scope.parent or scope, name) if name else name
         return meant.id if isinstance(meant, Scope) else meant if isinstance(meant, str) else name
-
-
-def _leaves_out_a_part(scope: Scope, name: str) -> bool:
-    """Whether a function picks what is not in a part of a list: `held = set(order[:n])`, and `if i not in held`."""
-    parts = {
-        key
-        for key, given in scope.definitions.items()
-        for one in given
-        if one.value is not None
-        and any(isinstance(each, ast.Subscript) and dotted(each.value) == name for each in ast.walk(one.value))
-    }
-    tests = (each for each in ast.walk(scope.node) if isinstance(each, ast.Compare))
-    return any(isinstance(one.ops[0], ast.NotIn) and dotted(one.comparators[0]) in parts for one in tests)
 
 
 def _is_strided(cut: ast.expr) -> bool:

@@ -17,6 +17,8 @@ _LEAVES = frozenset({ast.Name, ast.Constant}).union(
 )
 """The types of nodes below which nothing is called."""
 _MOST_LAMBDAS = 3  # within each other
+_FEW = frozenset({0, 1, 2, 3})
+"""Constant bounds of parts that are no part of the data: `sys.argv[1:]`, `shape[:2]`."""
 
 
 class Expressions:
@@ -225,7 +227,7 @@ class Expressions:
     def _part(self, node: ast.Subscript) -> Iterable[ast.AST]:
         if isinstance(node.slice, ast.Slice):
             bounds = [part for part in (node.slice.lower, node.slice.upper, node.slice.step) if part is not None]
-            if any(not isinstance(part, ast.Constant) for part in bounds):
+            if any(not isinstance(part, ast.Constant) or part.value not in _FEW for part in bounds):
                 self.at.cut(node, node.value, bounds)
         elif (division := divided(node, self.at.scope)) is not None:
             whole, by = division
