@@ -8,7 +8,7 @@ from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
 from ddpdoctor.analysis.training_code.all_ranks import on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import where
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -56,10 +56,17 @@ def _spawns(graph: CallGraph, program: str) -> Iterator[Call]:
         if call.does == "process" and not _starts_a_rank(graph, call):
             continue
         own = function.id.partition("::")[0] in files
-        plain = all(guard.form == "main" for guard in call.guards) and not _may_have_left(graph, function, call)
+        plain = all(_holds(guard, call) for guard in call.guards) and not _may_have_left(graph, function, call)
         if own and plain and on_all_ranks(graph, function) is True:
             yield call
             return
+
+
+def _holds(guard: Guard, spawn: Call) -> bool:
+    """Whether a test lets in every process of the launcher: on several devices, as many as ranks are spawned, it does."""
+    ranks = spawn.argument("nprocs", 2)
+    several = ranks is not None and guard.test == f"{ranks.text} > 1" and ranks.only(Kind.DEVICE_COUNT) is not None
+    return guard.form == "main" or (several and guard.form == "if" and guard.branch == 0)
 
 
 def _starts_a_rank(graph: CallGraph, process: Call) -> bool:

@@ -60,6 +60,10 @@ ASKS = (
     )
     + '\n\nif __name__ == "__main__":\n    main()\n'
 )
+SEVERAL = SPAWNS.replace("import torch.dist", "import torch\nimport torch.dist").replace(
+    "    mp.spawn(work, args=(4,), nprocs=4)\n",
+    "    world = torch.cuda.device_count()\n    if world > 1:\n        mp.spawn(work, args=(world,), nprocs=world)\n",
+)
 MODULE = SPAWNS.replace('if __name__ == "__main__":\n', "def main():\n")
 WATCHES = PROCESSES.replace("target=work", "target=print")
 
@@ -109,6 +113,14 @@ SICK = (
         where=("train.py:12 <module>", "job.sh:3"),
     ),
     Sick(
+        evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", SEVERAL),
+        says=(
+            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
+            "all of them claim the same numbers"
+        ),
+        where=("train.py:15 <module>", "job.sh:3"),
+    ),
+    Sick(
         evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", PROCESSES),
         says=(
             "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
@@ -122,6 +134,7 @@ HEALTHY = (
     beside(f"{HEAD}python train.py\n"),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 1 train.py\n"),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", WATCHES),
+    beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", SEVERAL.replace("world > 1", "world > 8")),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", ELSEWHERE),
     beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", ASKS),
 )
