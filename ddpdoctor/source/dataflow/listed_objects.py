@@ -103,7 +103,7 @@ class ListedObjects:
             case ast.IfExp(body=left, orelse=right):
                 first, second = self._list(left, at, hops - 1), self._list(right, at, hops - 1)
                 return [*first, *second] if first is not None and second is not None else None
-            case ast.Call(func=ast.Name(id="list" | "tuple" | "reversed"), args=[whole]):
+            case ast.Call(func=ast.Name(id="list" | "tuple" | "reversed" | "sorted"), args=[whole]):
                 return self._list(whole, at, hops - 1)
             case ast.Call() as call:
                 return self._returned(call, at, hops - 1)

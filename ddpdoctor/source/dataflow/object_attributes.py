@@ -212,10 +212,11 @@ def _option(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]
         file, line = values.project.sources[scope.file].place(call.node.lineno)
         default = next((one.value for one in call.node.keywords if one.arg == "default"), None)
         link = (Link(text=f"option {word}", file=file, line=line),)
-        if name in rank_names.RANK_NAMES:
-            yield Origin(kind=rank_names.RANK_NAMES[name], text=word, note="argument", why=link)
+        kind = rank_names.RANK_NAMES.get(name) or rank_names.RANK_NAMES.get(word.lstrip("-").replace("-", "_"))
+        if kind is not None:  # also of `--local-rank` with `dest="gpu"`
+            yield Origin(kind=kind, text=word, note="argument", why=link)
         left = values.of(default, At(scope, call.order, call.block))
-        if name not in rank_names.RANK_NAMES and left and all(one.kind is Kind.CONSTANT for one in left):
+        if kind is None and left and all(one.kind is Kind.CONSTANT for one in left):
             yield Origin(kind=Kind.UNKNOWN, text=word, note="argument", why=link)
         yield from left
 

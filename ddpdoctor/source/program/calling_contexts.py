@@ -120,7 +120,7 @@ def _is_small(function: Scope) -> bool:
         )
         or function.is_class
         or function.generator
-        or function.functions
+        or any(not name.startswith("<lambda") for name in function.functions)
         or function.classes
         or function.name.startswith("__")
         or len(function.calls) > MOST_CALLS

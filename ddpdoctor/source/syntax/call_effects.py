@@ -80,8 +80,12 @@ def _update(call: ast.Call, owner: str, at: Recorder) -> None:
     pairs: list[tuple[object, ast.expr, int]] = [
         (one.arg, one.value, one.value.lineno) for one in call.keywords if one.arg is not None
     ]
-    if call.args and isinstance(call.args[0], ast.Dict):
-        items = zip(call.args[0].keys, call.args[0].values, strict=True)
+    taken = call.args[0] if call.args else None
+    if isinstance(taken, ast.Name):  # `variables = {"MASTER_PORT": "29500"}`, which nothing has changed before
+        given = at.scope.definitions.get(taken.id, ())
+        taken = given[0].value if len(given) == 1 and given[0].form == "assign" else None
+    if isinstance(taken, ast.Dict):
+        items = zip(taken.keys, taken.values, strict=True)
         pairs += [(key.value, value, key.lineno) for key, value in items if isinstance(key, ast.Constant)]
     for key, value, line in pairs:
         at.define(f"{owner}[{key!r}]", Definition(at.tick(), at.block, value, "assign", line=line))
