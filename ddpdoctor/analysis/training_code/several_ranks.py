@@ -13,6 +13,8 @@ _SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
 _WHOLE = re.compile(r"^['\"](?:auto|ddp\w*)['\"]$")
 _STARTS = re.compile(r"^['\"](?:auto|ddp|ddp_find_unused_parameters_(?:true|false)|fsdp|deepspeed\w*)['\"]$")
 """The strategies of Lightning that start the program anew for each rank: others copy the process."""
+_OBJECTS = {"DDPStrategy": "'ddp'", "FSDPStrategy": "'fsdp'", "DeepSpeedStrategy": "'deepspeed'"}
+"""The names of the strategies of Lightning that are given as objects."""
 _NODES = re.compile(r"(?i)node")
 OF_TRANSFORMERS = (
     *("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group"),
@@ -49,7 +51,7 @@ def started_on_each_rank(graph: CallGraph, function: Function) -> bool:
     if next(graph.calls_near(function, "hf-trainer"), None) is not None:
         return runs_several(graph, function, "transformers")
     strategies = [call.argument("strategy") for _, call in graph.calls_near(function, "lightning-trainer")]
-    alone = all(each is None or _STARTS.match(each.constant or "") is not None for each in strategies)
+    alone = all(each is None or _STARTS.match(_named(each)) is not None for each in strategies)
     return bool(strategies) and alone and runs_several(graph, function, "lightning")
 
 
@@ -63,7 +65,7 @@ def divides_parameters(graph: CallGraph, function: Function, framework: str) -> 
     if framework != "lightning":
         return graph.any_program(function, _DIVIDES)
     strategies = (call.argument("strategy") for _, call in graph.calls_near(function, "lightning-trainer"))
-    return any(each is not None and _WHOLE.match(each.constant or "") is None for each in strategies)
+    return any(each is not None and _WHOLE.match(_named(each)) is None for each in strategies)
 
 
 def _is_of_several(trainer: Call) -> bool:
@@ -71,4 +73,11 @@ def _is_of_several(trainer: Call) -> bool:
     number = whole_number(devices.constant or "") if devices is not None else None
     if number is not None:
         return number > 1
-    return strategy is not None and _SEVERAL.search(strategy.constant or "") is not None
+    return strategy is not None and _SEVERAL.search(_named(strategy)) is not None
+
+
+def _named(strategy: Value) -> str:
+    """A strategy by its name, also where it is an object: `DDPStrategy(find_unused_parameters=True)`; empty where not known."""
+    made, _, given = strategy.text.partition("(")
+    whole = given.endswith(")") and "start_method" not in given
+    return strategy.constant or (_OBJECTS.get(made.rpartition(".")[2], "") if whole else "")
