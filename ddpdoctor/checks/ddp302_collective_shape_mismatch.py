@@ -12,7 +12,7 @@ from ddpdoctor.analysis.collectives.mispaired_objects import MispairedObjects
 from ddpdoctor.analysis.collectives.programs.call_order import reordered
 from ddpdoctor.analysis.collectives.programs.deviating_side import decide
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, dtypes, shape
+from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, agreed_shape, dtypes, shape
 from ddpdoctor.analysis.collectives.recorders.multithreaded import groups_in_turns
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Mismatch, Timeline
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import in_its_call
@@ -290,10 +290,10 @@ def _from_two_threads(programs: ProgramComparison) -> bool:
 def _finding(
     programs: ProgramComparison, group: GroupTimeline, mismatch: Mismatch, by_threads: bool = False
 ) -> Finding:
-    gave = {rank: shape(issued.calls) for rank, issued in mismatch.issued.items()}
+    gave = {rank: agreed_shape(issued.calls) for rank, issued in mismatch.issued.items()}
     sides = vote(gave)
     if sides.tied:
-        deviation = decide(programs, group, mismatch.seq, gave, lambda call: shape((call,)))
+        deviation = decide(programs, group, mismatch.seq, gave, lambda call: agreed_shape((call,)))
         if deviation is not None:
             sides = replace(sides, minority=deviation.ranks)
     by_shape = grouped(

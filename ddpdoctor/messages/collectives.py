@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
-from ddpdoctor.analysis.collectives.recorders.matching import shape
+from ddpdoctor.analysis.collectives.recorders.matching import agreed_shape, shape
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Mismatch
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.conditions import condition_text
@@ -46,11 +46,14 @@ def of_shape(shapes: Sequence[Sequence[Sequence[int]]]) -> str:
 
 
 def names_with_shapes(issued: Mapping[int, IssuedCall], ranks: Iterable[int]) -> str:
-    """The same calls with what they were given: `all_reduce #9 with a tensor of shape [10]`."""
-    calls = [
-        f"{one.name} with a tensor of shape {of_shape(shape(one.calls))}" for rank in ranks if (one := issued.get(rank))
-    ]
-    return " or ".join(dict.fromkeys(calls))
+    """The same calls with what they were given: `all_reduce #9 with a tensor of shape [10]`.
+
+    Of calls that differ in the number of rows alone, which ranks exchange, the first.
+    """
+    calls = {(one.name, agreed_shape(one.calls)): one for rank in reversed([*ranks]) if (one := issued.get(rank))}
+    return " or ".join(
+        f"{one.name} with a tensor of shape {of_shape(shape(one.calls))}" for one in reversed(calls.values())
+    )
 
 
 def witnesses(

@@ -32,3 +32,8 @@ def test_a_rank_that_left_an_exchange_out_is_found_by_the_rows_of_the_next_one()
     waiting = [*step, *step, exchange(8), waits(exchange(8)), waits(exchange(9)), waits(STEP)]
     left_out = [*waiting[:7], *waiting[8:]]
     assert named(*[waiting] * 3, left_out) == [("DDP305", (3,))]
+
+
+def test_rows_of_one_size_are_one_side_however_many_each_rank_sends() -> None:
+    others = [[STEP, exchange(8, sent=60 + rank, done=False)] for rank in range(3)]
+    assert named(*others, [STEP, exchange(sent=4, received=4, done=False)]) == [("DDP302", (3,))]

@@ -27,7 +27,7 @@ from ddpdoctor.analysis.collectives.programs.deviating_side import Deviation, de
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.programs.usual_course import Course
-from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, dtypes, operation, shape
+from ddpdoctor.analysis.collectives.recorders.matching import MismatchKind, agreed_shape, dtypes, operation
 from ddpdoctor.analysis.collectives.recorders.multithreaded import called_in_turns, has_both, made_by_a_thread
 from ddpdoctor.analysis.collectives.recorders.sequence_offset import (
     SequenceOffset,
@@ -281,7 +281,7 @@ def _compared(calls: tuple[Call, ...], kind: MismatchKind) -> Hashable:
         case MismatchKind.OPERATION:
             return ()
         case MismatchKind.SHAPE:
-            return shape(calls)
+            return agreed_shape(calls)
         case MismatchKind.DTYPE:
             return dtypes(calls)
         case _:

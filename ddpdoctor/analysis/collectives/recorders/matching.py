@@ -77,6 +77,11 @@ def common_shape(calls: Sequence[Call]) -> object:
     return tuple(_rows(call) for call in calls if call.op in EXCHANGES)
 
 
+def agreed_shape(calls: Sequence[Call]) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """The same without the numbers of rows that ranks exchange: these may differ."""
+    return tuple(_rows(call) if call.op in EXCHANGES else call.input_sizes or call.output_sizes for call in calls)
+
+
 def dtypes(calls: Sequence[Call]) -> tuple[str, ...]:
     """The dtypes that a rank gave, each once; empty for a call without tensors."""
     return tuple(sorted({name for call in calls for name in (*call.input_dtypes, *call.output_dtypes)}))
