@@ -136,6 +136,18 @@ def out_of_data(*replicas: int) -> Plant:
     return plant
 
 
+def one_turn_more(rank: int) -> Plant:
+    """This rank makes the last step once more, while the others wait for it at the end of the program."""
+
+    def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
+        program = written[rank]
+        program += program[-(len(program) // job.steps) :]
+        for each in written:
+            each.append(Call(description=DEFAULT, op="barrier", sizes=(1,)))
+
+    return plant
+
+
 def lost_dump(*ranks: int) -> Plant:
     """The ranks live, and nobody collected what they left."""
 

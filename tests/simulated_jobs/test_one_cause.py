@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.simulated_jobs.cases import (
     healthy,
     left_out,
     lost_dump,
+    one_turn_more,
     other_partner,
     other_shape,
     out_of_data,
@@ -155,6 +157,21 @@ def test_a_rank_that_names_another_partner_is_at_fault_and_not_the_partner(name:
         f"called recv from rank {partner} where ranks with the same part in the job have recv from" in finding.message
     )
     assert f"rank {expected} waits in send to rank {rank}" in finding.message
+
+
+@pytest.mark.parametrize("options", [{}, ACTIVE], ids=["all entries", "active entries"])
+def test_two_hosts_that_stop_at_different_places_are_both_named(options: dict[str, bool], tmp_path: Path) -> None:
+    """The second one waits for the first with what it has enqueued; its like have enqueued more, and ended no more."""
+    plant = together(frozen(2, share=0.2), frozen(12, share=0.5))
+    (finding,) = findings(Case(job=JOBS["dense"], plant=plant, code="DDP307", options=options), tmp_path)
+    assert (finding.code, finding.ranks) == ("DDP307", (2, 12))
+
+
+def test_a_rank_that_turns_once_more_is_no_order_of_groups(tmp_path: Path) -> None:
+    job = replace(JOBS["dense"], steps=3)
+    (finding,) = findings(Case(job=job, plant=one_turn_more(9), code="DDP306"), tmp_path)
+    assert (finding.code, finding.ranks) == ("DDP306", (9,))
+    assert finding.message.startswith("rank 9 makes one more turn of the loop than its peers and waits in ")
 
 
 def test_an_uneven_exchange_is_no_mismatch(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.hangs.completed_calls import completed_by
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.deviating_ranks import MOST_COMPARED, DeviatingRanks, is_mismatch
+from ddpdoctor.analysis.hangs.halted_hosts import halted_hosts
 from ddpdoctor.analysis.hangs.lost_calls import without_completed_alone
 from ddpdoctor.analysis.hangs.older_dumps import (
     are_apart,
@@ -233,8 +234,13 @@ class _Graph:
         return awaited.intersection(self._outstanding.idle) - self._stale - {*self._outstanding.not_kept}
 
     def _of_idle(self, idle: Collection[int]) -> FinalWait:
+        """These ranks, with others that stand still besides; or what sets them apart from their like."""
         idle_in_all = len({*self._outstanding.idle} - self._stale)
-        return self._deviating.of_idle(self._waits_for(Reason.IDLE, idle), idle_in_all=idle_in_all)
+        found = self._deviating.of_idle(self._waits_for(Reason.IDLE, idle), idle_in_all=idle_in_all)
+        if found.reason is not Reason.IDLE:
+            return found
+        halted = {*halted_hosts(self._programs, self._outstanding, {*idle, *self._stale})}
+        return self._waits_for(Reason.IDLE, {*idle, *halted})
 
     def _judged(self, finals: Sequence[FinalWait]) -> WaitForGraph:
         """What these show: operations that all their members are in, or ranks that wait for each other."""
