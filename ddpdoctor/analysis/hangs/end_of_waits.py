@@ -157,7 +157,7 @@ class _Graph:
         if crossed:
             return self._judged(crossed)
         if missing:
-            return self._towards(self._waits_for(Reason.MISSING, missing))
+            return self._unless_moved(missing) or self._towards(self._waits_for(Reason.MISSING, missing))
         if finals:
             return self._judged(finals)
         lost = self._outstanding.not_kept or {rank for rank, _, _ in self._outstanding.doubtful}

@@ -136,3 +136,12 @@ def test_calls_under_way_in_two_places_are_no_two_faults_where_nothing_tells_a_m
     assert reason(paired(*made, waited=waited)) is told
     alone = [*made[:2], *[(STEP, of_pair(STEP, PAIRS[1]), waits(STEP))] * 2]
     assert reason(paired(*alone, waited=waited)) is Reason.STANDING
+
+
+@pytest.mark.parametrize(("waited", "told"), [(None, Reason.MOVED), (600.0, Reason.MISSING)])
+def test_ranks_without_a_dump_are_no_suspects_where_most_others_wait_for_nothing(
+    waited: float | None, told: Reason
+) -> None:
+    made = [(STEP,), (STEP,), (STEP,), (STEP,), (STEP, waits(of_pair(STEP, (4, 5))))]
+    evidence = flights(*(record([*each], world=6, waited=waited) for each in made), None)
+    assert reason(evidence) is told
