@@ -23,12 +23,21 @@ from ddpdoctor.analysis.crashes.own_ends import ended_well
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.grouping import grouped
-from ddpdoctor.messages import early_ends, framework_requests, last_places, loop_departures, rank_values, ways_out
-from ddpdoctor.messages.collectives import witnesses
+from ddpdoctor.messages import (
+    deviating_programs,
+    early_ends,
+    framework_requests,
+    last_places,
+    loop_departures,
+    rank_values,
+    ways_out,
+)
+from ddpdoctor.messages.collectives import names, unplaced, witnesses
 from ddpdoctor.messages.left_ranks import LeftRanks, SeenOfRanks, asked_to_stop, details, left_ranks
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -85,6 +94,7 @@ def check(
     departures: LoopDepartures | None,
     mispaired: MispairedObjects | None = None,
     hang: Hang | None = None,
+    graph: WaitForGraph | None = None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
 
@@ -119,6 +129,8 @@ def check(
             yield from _by_stacks(ended_peers, exits, code)
     if hang is not None and not reported:
         yield from _at_their_end(hang, seen)
+    if graph is not None and graph.reason is Reason.TURNS_AGAIN and (desyncs is None or not desyncs.found):
+        yield _by_programs(graph)
 
 
 def _made(steps: PerRank[StepCount] | None) -> dict[int, int]:
@@ -174,6 +186,21 @@ def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: See
         group=desync.group.name or "default",
         calls={str(rank): desync.group.reached(rank) for rank in everyone},
         steps=measured_by_rank(seen.steps),
+    )
+
+
+def _by_programs(graph: WaitForGraph) -> Finding:
+    """Ranks that turn once more, in a job with several groups: by what usually follows in their programs."""
+    calls = deviating_programs.next_calls(graph) | deviating_programs.waiting_calls(graph)
+    others = [rank for rank in sorted(calls) if rank not in graph.ranks]
+    return RULE.finding(
+        f"{early_ends.turns_again(graph.ranks)} and "
+        f"{verb(graph.ranks, 'waits', 'wait')} in {names(calls, graph.ranks)}; {group_ranks(others)} "
+        f"{verb(others, 'waits', 'wait')} in {names(calls, others)}",
+        ranks=graph.ranks,
+        where=witnesses(calls, (*graph.ranks, *others), minority=graph.ranks),
+        details=[early_ends.BY_EARLIER_TURNS, *graph.details(), *unplaced(calls, (*graph.ranks, *others))],
+        waiting=[*graph.waiting],
     )
 
 

@@ -14,6 +14,7 @@ from ddpdoctor.messages import ways_out
 from ddpdoctor.messages.collectives import names
 from ddpdoctor.model import Where, group_ranks, verb
 
+BY_EARLIER_TURNS = "found by the calls that followed in earlier turns of the loop"
 _DDP = "/torch/nn/parallel/distributed.py"
 
 
@@ -94,9 +95,16 @@ def more(longer: Sequence[int], *, counted: bool) -> str:
     """Said first where the few are those that went on: `rank 0 has more batches than its peers: `, if batches were counted."""
     if not longer:
         return ""
-    more = f"{verb(longer, 'has', 'have')} more batches"
-    turn = f"{verb(longer, 'makes', 'make')} one more turn of the loop"
-    return f"{group_ranks(longer)} {more if counted else turn} than {verb(longer, 'its', 'their')} peers: "
+    if not counted:
+        return f"{turns_again(longer)}: "
+    have, its = verb(longer, "has", "have"), verb(longer, "its", "their")
+    return f"{group_ranks(longer)} {have} more batches than {its} peers: "
+
+
+def turns_again(ranks: Sequence[int]) -> str:
+    """`rank 2 makes one more turn of the loop than its peers`."""
+    make, its = verb(ranks, "makes", "make"), verb(ranks, "its", "their")
+    return f"{group_ranks(ranks)} {make} one more turn of the loop than {its} peers"
 
 
 def steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:

@@ -10,11 +10,12 @@ from itertools import combinations, permutations
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviation, FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.programs.rank_program import Kind
+from ddpdoctor.analysis.collectives.programs.usual_course import Course
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.stopped_ranks import differs
-from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason
+from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason, WaitForGraph
 from ddpdoctor.analysis.majority import vote
 
 MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
@@ -60,6 +61,16 @@ class DeviatingRanks:
             if 2 * len(besides) < len(found.ranks):
                 return FinalWait(Reason.EXTRA, tuple(sorted(besides)), found.operations[:1])
         return self._by_surplus(found) or found
+
+    def turning_again(self, graph: WaitForGraph) -> WaitForGraph:
+        """The same, or, where the ranks at fault make one more turn of a loop that their like have left, that."""
+        deviate = graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.tied
+        ranks = graph.ranks if deviate else graph.deviating if graph.reason is Reason.CYCLE else ()
+        courses = {self.first_deviations.course_beside_its_like(rank) for rank in ranks[:MOST_COMPARED]}
+        if courses != {Course.TURNS_AGAIN} or graph.only_point_to_point:
+            return graph
+        others = {*graph.waiting, *graph.ranks} - {*ranks}
+        return replace(graph, reason=Reason.TURNS_AGAIN, ranks=ranks, waiting=tuple(sorted(others)), deviating=())
 
     def left_out_before(self, operations: Sequence[Operation]) -> FinalWait | None:
         """The one rank of a send with its receive that has made another number of them than ranks with its part.

@@ -123,7 +123,7 @@ class _Graph:
 
     def verdict(self) -> WaitForGraph:
         """What all waits lead to, and where the ranks at fault first made other calls than their like."""
-        found = self._verdict()
+        found = self._deviating.turning_again(self._verdict())
         if found.reason not in (Reason.LEFT_OUT, Reason.EXTRA):
             return found
         named = () if found.tied else found.ranks[:MOST_COMPARED]

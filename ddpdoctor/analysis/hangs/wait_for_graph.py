@@ -24,6 +24,7 @@ class Reason(Enum):
     IDLE = "has nothing outstanding, and did not enqueue what its peers wait in"
     LEFT_OUT = "did not make a call that ranks with the same part in the job made"
     EXTRA = "made a call that ranks with the same part in the job did not make"
+    TURNS_AGAIN = "makes one more turn of a loop that ranks with the same part in the job have left"
     MISMATCH = "called different things under one number"
     STANDING = "all members have enqueued it, and it does not end"
     CYCLE = "wait for each other"

@@ -69,6 +69,15 @@ class FirstDeviations:
                 return FirstDeviation(rank=rank, like=like, extra=extra)
         return None
 
+    def course_beside_its_like(self, rank: int) -> Course | None:
+        """What a rank did where its calls first differ from those of the nearest rank with its part, by what usually follows."""
+        for like in islice(self.programs.like(rank), ASKED_OF_A_SIDE):
+            (mine, own), (theirs, others) = self._from_a_common_call(rank, like)
+            at = first_difference(mine, theirs)
+            if at is not None:
+                return self.course(self._issued_at(rank, own[at]), self._issued_at(like, others[at]))
+        return None
+
     def course(self, ours: IssuedCall, theirs: IssuedCall) -> Course | None:
         """What a rank did that made the first of these calls where another rank made the second, by what usually follows."""
         if ours.program and ours.program == theirs.program:
