@@ -234,7 +234,7 @@ class _Graph:
         return awaited.intersection(self._outstanding.idle) - self._stale - {*self._outstanding.not_kept}
 
     def _of_idle(self, idle: Collection[int]) -> FinalWait:
-        """These ranks, with others that stand still besides; or what sets them apart from their like."""
+        """These ranks, with others whose hosts have halted; or what sets them apart from their like."""
         idle_in_all = len({*self._outstanding.idle} - self._stale)
         found = self._deviating.of_idle(self._waits_for(Reason.IDLE, idle), idle_in_all=idle_in_all)
         if found.reason is not Reason.IDLE:

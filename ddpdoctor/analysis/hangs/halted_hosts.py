@@ -1,4 +1,4 @@
-"""Ranks that wait for others and whose hosts stand still besides: their like enqueued more when no more of theirs had ended."""
+"""Ranks that wait for others and whose hosts have halted besides: their like enqueued more when no more of theirs had ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddpdoctor.analysis.hangs.outstanding import Outstanding
 
 
 def halted_hosts(programs: ProgramComparison, outstanding: Outstanding, besides: Collection[int]) -> Iterator[int]:
-    """The ranks that others wait for, and whose hosts have no reason to stand where they do; none of those `besides`.
+    """The ranks that others wait for, and whose hosts have no reason to be no further; none of those `besides`.
 
     A host stops only for what its device has not ended. A rank with the same part in the job that has ended no more, and has
     enqueued more, shows that the program does not stop here.
