@@ -69,6 +69,8 @@ class DeviatingRanks:
         courses = {self.first_deviations.course_beside_its_like(rank) for rank in ranks[:MOST_COMPARED]}
         if courses != {Course.TURNS_AGAIN} or graph.only_point_to_point:
             return graph
+        if any(self.first_deviations.of(rank) is not None for rank in ranks[:MOST_COMPARED]):
+            return graph  # it left a call out, and goes on as its like do
         others = {*graph.waiting, *graph.ranks} - {*ranks}
         return replace(graph, reason=Reason.TURNS_AGAIN, ranks=ranks, waiting=tuple(sorted(others)), deviating=())
 
