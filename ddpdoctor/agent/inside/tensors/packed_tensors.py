@@ -306,12 +306,21 @@ class _Layout:
             if place < len(tensors):
                 buffer = self._where.buffers[place] if self._where is not None else None
                 found[place] = parity(tensors[place]) if buffer is None else parity_of_memory(buffer)
-        for place, tensor in enumerate(tensors):
-            # the copy of a tensor that is not contiguous has its words in another order
-            in_place = self._where is not None and self._where.buffers[place] is not None
-            if not in_place and tensor.layout is torch.strided and not tensor.is_contiguous():
-                found[place] = int(parities([tensor]), 16)
+        for place in self._copied_in_another_order(tensors):
+            found[place] = int(parities([tensors[place]]), 16)
         return as_digits(found[: len(tensors)])
+
+    def _copied_in_another_order(self, tensors: Sequence[Tensor]) -> list[int]:
+        """The places of the tensors whose copies do not have the words in the order of their memory."""
+        if self._where is None:
+            places: Iterable[int] = range(len(tensors))
+        elif self._where.is_whole:
+            return []
+        else:
+            places = [place for place, buffer in enumerate(self._where.buffers[: len(tensors)]) if buffer is None]
+        return [
+            place for place in places if tensors[place].layout is torch.strided and not tensors[place].is_contiguous()
+        ]
 
 
 def _contents(buffers: Sequence[Any], tensors: Sequence[Tensor]) -> Iterator[Any]:
