@@ -28,6 +28,21 @@ def test_a_held_model_is_walked_through_once_and_again_after_it(monkeypatch: pyt
     assert [*models.parameters()] == ["weight", "bias", "extra"]
 
 
+def test_a_block_in_a_block_walks_through_no_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, module = Models(), nn.Linear(2, 2)
+    models.add(module)
+    walks: list[nn.Module] = []
+    walk = Listing.of
+    monkeypatch.setattr(Listing, "of", lambda self, of: walks.append(of) or walk(self, of))  # type: ignore[func-returns-value]
+    with models.held():
+        with models.held():
+            models.parameters()
+        models.parameters()
+    assert len(walks) == 1
+    models.parameters()
+    assert len(walks) == 2
+
+
 def test_a_held_model_is_released_by_an_error() -> None:
     models, module = Models(), nn.Linear(2, 2)
     models.add(module)

@@ -74,7 +74,8 @@ class WrappedModel:
         self._modes = TrainingModes(changes)
         self.hook: ForwardHook | None = None
         """The agent's hook before its own forward."""
-        self._held: dict[str, nn.Parameter] | None = None  # the parameters, while the job does not run
+        self._is_held = False  # while the job does not run
+        self._held: dict[str, nn.Parameter] | None = None  # the parameters, once they were asked for meanwhile
 
     @property
     def module(self) -> nn.Module | None:
@@ -136,17 +137,22 @@ class WrappedModel:
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Every parameter by name; the same dict for as long as the module has the same ones."""
+        if self._kept is None:
+            return {}
         if self._held is not None:
             return self._held
-        return self._listing.of(self._kept) if self._kept is not None else {}
+        listed = self._listing.of(self._kept)
+        if self._is_held:
+            self._held = listed
+        return listed
 
     def hold(self) -> None:
-        """Walk through the module now, and not again until `release`."""
-        self._held = self.parameters()
+        """Walk through the module once at most until `release`."""
+        self._is_held = True
 
     def release(self) -> None:
         """The job goes on, and may change the module."""
-        self._held = None
+        self._is_held, self._held = False, None
 
     def evaluating(self) -> Evaluating | None:
         """What of it is in evaluation mode; None where nothing is."""
@@ -254,7 +260,13 @@ class Models:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, each model is walked through once, and each optimizer's groups: nothing of the job runs."""
+        """Inside, each model is walked through once, and each optimizer's groups: nothing of the job runs.
+
+        Blocks may be nested.
+        """
+        if self._held is not None:
+            yield
+            return
         models = [*self]
         for model in models:
             model.hold()

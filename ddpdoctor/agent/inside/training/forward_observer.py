@@ -36,10 +36,12 @@ class ForwardObserver:
             return
         if in_evaluation.are_there:
             in_evaluation.trains_otherwise()
-        model = self._forward_of(ddp)
-        if self._window.is_audited:
-            self._record(ddp, model, inputs)
-        elif model is not None and model.hook is not None and not self._observers.probe.every:
+        with self._replica.models.held():
+            model = self._forward_of(ddp)
+            if self._window.is_audited:
+                self._record(ddp, model, inputs)
+                return
+        if model is not None and model.hook is not None and not self._observers.probe.every:
             self._counted.skipping = model.hook
             model.hook.skips_next = True
 
