@@ -246,7 +246,8 @@ def test_a_hook_on_a_gradient_keeps_it_until_backward_returns(
     trace = TraceWriter(rank)
     hooks = _Hooks(trace, Budget(trace, 1, 0.005), Digests(trace))
     parameters = [torch.ones(3, requires_grad=True) for _ in range(2)]
-    hooks.follow(parameters, again=False)
+    hooks.follow(parameters)
+    hooks.begin(again=False)
     copy = torch.Tensor.copy_
     calls: list[object] = []
 
@@ -278,7 +279,8 @@ def test_a_gradient_of_which_no_copy_can_be_made_does_not_leave_the_hook(
     trace = TraceWriter(rank)
     hooks = _Hooks(trace, Budget(trace, 1, 0.005), Digests(trace))
     parameter = torch.ones(3, requires_grad=True)
-    hooks.follow([parameter], again=False)
+    hooks.follow([parameter])
+    hooks.begin(again=False)
 
     def refuses(*_: object) -> torch.Tensor:
         raise TypeError("no aten.copy_.default")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -35,7 +35,8 @@ class GradientHooks:
     def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, models: Models) -> None:
         self._trace, self._budget, self._digests, self._models = trace, budget, digests, models
         self._known: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
-        self._followed: Sequence[weakref.ref[Tensor]] | None = None  # what is known; None where that has changed
+        self._has_more = False  # than when it was hooked
+        self._frozen: list[weakref.ref[Tensor]] = []  # those of them that had no hook then
         self._listed: list[Any] = []
         self._hooks = _Hooks(trace, budget, digests)
         self._stepped: WeakKeyDictionary[Optimizer, _Stepped] = WeakKeyDictionary()
@@ -43,7 +44,7 @@ class GradientHooks:
     def know(self, parameters: Iterable[Tensor]) -> None:
         """Follow these too from the next window on; sharded ones are left alone."""
         self._known.update((id(parameter), parameter) for parameter in parameters if not is_meshed(parameter))
-        self._followed = None
+        self._has_more = True
 
     def follow(self, *, same_gradients: bool) -> None:
         """A window begins: hook the parameters of the wrapped models, and what else is known.
@@ -54,10 +55,13 @@ class GradientHooks:
         if not same(listed, self._listed):
             self._listed = listed
             self.know(parameter for named in listed for parameter in named.values())
-        if self._followed is None:
-            self._followed = self._known.valuerefs()
-        parameters = [one for there in self._followed if (one := there()) is not None and one.requires_grad]
-        self._hooks.follow(parameters, again=same_gradients)
+        unfrozen = [one for there in self._frozen if (one := there()) is not None and one.requires_grad]
+        if self._has_more or unfrozen or not self._hooks.are_there:
+            known = [one for there in self._known.valuerefs() if (one := there()) is not None]
+            self._frozen = [weakref.ref(one) for one in known if not one.requires_grad]
+            self._hooks.follow([one for one in known if one.requires_grad])
+            self._has_more = False
+        self._hooks.begin(again=same_gradients)
 
     def forget(self) -> None:
         """The window is over; what was noted is kept for another optimizer that steps with the same gradients."""
@@ -131,9 +135,13 @@ class _Hooks:
         self._at_work = False
         self._take = trace.observing(self._take_any)
 
-    def follow(self, parameters: list[Tensor], *, again: bool) -> None:
-        """Note what gradient each of `parameters` gets from here on; with `again` besides what has been noted."""
-        self._at_work = True
+    @property
+    def are_there(self) -> bool:
+        """Whether parameters have them now."""
+        return bool(self._handles)
+
+    def follow(self, parameters: list[Tensor]) -> None:
+        """`parameters` have one each from here on."""
         if self._gradients is None or not same([one() for one in self._hooked], parameters):
             before = self.of(parameters)
             self._drop()
@@ -142,15 +150,19 @@ class _Hooks:
             self._gradients = LocalGradients(parameters, self._digests.method)
             self._counts[:] = before[0]
             self._gradients.carry_over(before[1])
-        if not again:
-            self._counts[:] = [0] * len(parameters)
-            self._gradients.forget()
-            self._sizes.clear()
         if not self._handles:
             self._handles = [
                 parameter.register_post_accumulate_grad_hook(self._hook(place))
                 for place, parameter in enumerate(parameters)
             ]
+
+    def begin(self, *, again: bool) -> None:
+        """Note what gradients come from here on; with `again` besides what has been noted."""
+        self._at_work = True
+        if not again and self._gradients is not None:
+            self._counts[:] = [0] * len(self._counts)
+            self._gradients.forget()
+            self._sizes.clear()
 
     def rest(self, *, keep: bool) -> None:
         """Note nothing from here on; with `keep` the hooks stay where they are, for the next window."""
