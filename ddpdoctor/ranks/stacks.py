@@ -52,7 +52,7 @@ def py_spy_each(
     pids: Sequence[int], *, native: bool = False, stopped: Collection[int] = ()
 ) -> dict[int, tuple[Thread, ...] | NoStacks]:
     """By process, its threads, or the reason why they cannot be read; those in `stopped` are read without pausing them."""
-    program = _py_spy()
+    program = py_spy_program()
     if program is None:
         return dict.fromkeys(pids, NoStacks("py-spy is not installed: `pip install py-spy`"))
     seconds = NATIVE_SECONDS if native else PY_SPY_SECONDS
@@ -116,7 +116,7 @@ def variables_of(pids: Sequence[int]) -> dict[int, FrameVariables]:
     """By process, its variables. Processes that cannot be read are left out."""
     found = {}
     for pid, threads in _with_locals(pids):
-        main = _number_of_main_thread(pid)
+        main = number_of_main_thread(pid)
         frames = [frame for thread in threads if thread.os_thread_id == main for frame in thread.frames[::-1]]
         texts = {
             (depth, frame.filename, frame.name, one.name): one.repr
@@ -136,14 +136,15 @@ def _number(text: str) -> float:
 
 def _with_locals(pids: Sequence[int]) -> Iterator[tuple[int, list[_Thread]]]:
     """The threads of each process that can be read, with the variables of their functions."""
-    program = _py_spy()
+    program = py_spy_program()
     commands = [[program, "dump", "--json", "--locals", "--pid", str(pid)] for pid in pids] if program else []
     for pid, ended in zip(pids, run_each(commands, deadline_seconds=PY_SPY_SECONDS), strict=False):
         with contextlib.suppress(*JSON_ERRORS):
             yield pid, msgspec.json.decode(ended.stdout, type=list[_Thread]) if ended.code == 0 else []
 
 
-def _py_spy() -> str | None:
+def py_spy_program() -> str | None:
+    """Where py-spy is; None where it is not installed."""
     return shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
 
 
@@ -162,7 +163,7 @@ def _read_end(pid: int, ended: ProgramEnd, seconds: float) -> tuple[Thread, ...]
         threads = msgspec.json.decode(ended.stdout, type=list[_Thread])
     except JSON_ERRORS as error:
         return NoStacks(f"py-spy did not return JSON: {error}")
-    main = _number_of_main_thread(pid)
+    main = number_of_main_thread(pid)
     found = tuple(_thread(thread, main) for thread in threads if thread.frames or thread.os_thread_id == main)
     return found if main == pid else _with_states(found, pid)
 
@@ -188,7 +189,7 @@ class _Thread(msgspec.Struct):
     owns_gil: bool = False
 
 
-def _number_of_main_thread(pid: int) -> int:
+def number_of_main_thread(pid: int) -> int:
     """The process's number where it lives: py-spy counts threads as their own PID namespace (a container) does."""
     numbers = _status(Path(f"/proc/{pid}/status")).get("NSpid", "").split()
     return int(numbers[-1]) if numbers else pid

@@ -15,15 +15,14 @@ from ddpdoctor.agent.inside.process.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.derivation import derived
-from ddpdoctor.evidence import Evidence, by_rank
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import JobSize
-from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.model import group_ranks, verb
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.processor_time import as_text
 from ddpdoctor.ranks.rank_exits import asked_to_end
-from ddpdoctor.workflows.slow_job_check import CODES, slow_job
+from ddpdoctor.workflows.slow_job_check import CODES, looks_in, pace_of, slow_ranks
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
@@ -32,7 +31,8 @@ from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_M
 
 POLL_SECONDS = 0.2
 # of steps before the first check whether a progressing job is slow, which pauses it for 50 ms; then twice as many each time
-PACE_SECONDS = 15.0
+PACE_SECONDS = 8.0
+SETTLED_PACE_SECONDS = 15.0  # of steps before a job is called slow while it runs: a warm-up has passed
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
 _SERVED = frozenset({Activity.LOCK, Activity.HANDOVER})  # by another thread of the rank
@@ -219,7 +219,7 @@ class Watch:
     def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
         """Checks from time to time whether a progressing job is slow, first in a separate process.
 
-        That process frees its memory when it ends.
+        That process frees its memory when it ends. What the first check finds is only kept for the end of a short job.
         """
         if not stepped:
             return
@@ -229,11 +229,13 @@ class Watch:
             self.pace_after *= 2
             self._slow_job_rules.start(str(self.known.directory), as_text(self.known.processors.by_rank()))
         elif self._slow_job_rules.needs_a_look():
-            found = slow_job(ranks, socket.gethostname(), self.known.processors.by_rank())
-            return_freed_memory()  # the ranks' recorders
-            if found is not None:
-                self.known.looks = by_rank(found.per_rank(Looks))
-                yield SlowJob(found)
+            self.known.looks = looks_in(self.known.directory) or self.known.looks
+            if now - self._stepping_since >= SETTLED_PACE_SECONDS:
+                pace = pace_of(ranks, socket.gethostname(), self.known.processors.by_rank())
+                is_slow = bool(slow_ranks(pace))
+                return_freed_memory()  # the ranks' recorders
+                if is_slow:
+                    yield SlowJob(pace.with_facts(self.known.looks))
 
     def look_again(self) -> float:
         """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""
