@@ -33,7 +33,7 @@ from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
-from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.source import DESTRUCTOR, Condition, SourceCode
 from ddpdoctor.messages import (
     deviating_programs,
     first_deviations,
@@ -72,6 +72,10 @@ OF_A_VALUE = (
 OF_A_CACHE = (
     "make this call outside of the cached function, or ask it for the same things on every rank: a rank that asked before gets "
     "the answer from its cache"
+)
+OF_A_DESTRUCTOR = (
+    "take this call out of `__del__` and make it in the training code: an object is freed when nothing refers to it, which is "
+    "not at the same time on all ranks"
 )
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
@@ -227,6 +231,8 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
         return None
     if condition.test.startswith("@"):
         return OF_A_CACHE
+    if condition.test == DESTRUCTOR:
+        return OF_A_DESTRUCTOR
     return OF_A_VALUE.format(place=f"{PurePath(frame.file).name}:{condition.line}") if condition.is_if else None
 
 

@@ -55,6 +55,9 @@ class Loop:
     older versions."""
 
 
+DESTRUCTOR = "def __del__"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """An `if`, or an `except`, around a line."""
@@ -62,7 +65,7 @@ class Condition:
     line: int
     """The line of the `if` or `elif` whose test it is."""
     test: str
-    """The test as written; `except ValueError` for a handler."""
+    """The test as written; `except ValueError` for a handler, `DESTRUCTOR` for a call that a destructor makes."""
     branch: int
     """The branch that the line is in: 0 is the body, and every `elif` or `else` adds one."""
     by_rank: bool = False
@@ -85,8 +88,13 @@ class Condition:
 
     @property
     def is_if(self) -> bool:
-        """Whether it is an `if`, and not an `except`, a `with` or a decorator."""
-        return not self.test.startswith(("except", "with ", "@")) and not self.asks
+        """Whether it is an `if`, and not an `except`, a `with`, a decorator or a destructor."""
+        return not self.is_block and not self.asks
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is an `except`, a `with`, a decorator or a destructor: what its line is inside of, without a test."""
+        return self.test.startswith(("except", "with ", "@")) or self.test == DESTRUCTOR
 
     @property
     def asks(self) -> bool:

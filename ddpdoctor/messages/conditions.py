@@ -10,7 +10,7 @@ from ddpdoctor.evidence.source import Condition
 def condition_text(condition: Condition, file: str) -> str:
     """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
     where = f"({PurePath(file).name}:{condition.line})"
-    if condition.test.startswith(("except", "with ", "@")):
+    if condition.is_block:
         return f"inside `{condition.test}` {where}"
     if condition.asks:
         return f"with `{condition.test}` {where}"

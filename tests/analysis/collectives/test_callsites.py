@@ -71,6 +71,16 @@ def test_whether_there_are_ranks_at_all_is_no_test_of_the_rank(seen, test: str) 
     assert seen([(11, "main")], [(7, "main")], last="if rank != 0: barrier()").relation is Relation.CONDITIONAL
 
 
+def test_a_call_that_a_destructor_makes_is_the_one_that_others_leave_out(seen) -> None:
+    freed, trains = [(10, "main"), (16, "__del__")], [(7, "main")]
+    of_freed, of_trains = seen(freed, trains), seen(trains, freed)
+
+    assert (of_freed.relation, of_trains.relation) == (Relation.CONDITIONAL, Relation.UNCONDITIONAL)
+    assert of_freed.condition is not None
+    assert condition_text(of_freed.condition, "train.py") == "inside `def __del__` (train.py:16)"
+    assert seen(freed, freed).relation is Relation.SAME
+
+
 def test_a_handler_is_a_branch_of_its_own(seen) -> None:
     found = seen([(9, "main")], [(7, "main")])
 

@@ -14,7 +14,7 @@ from ddpdoctor.analysis.collectives.places.rank_tests import (
 )
 from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode, place_of
+from ddpdoctor.evidence.source import DESTRUCTOR, CodePlace, Condition, Loop, SourceCode, place_of
 
 # it is the other side that did something
 _OTHER_DEVIATES = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
@@ -37,6 +37,8 @@ def compare(
     call, and a condition above its own does not tell how they diverged.
     """
     users = only_users(one), only_users(other)
+    if (freed := _by_destructor(*users)) is not None:
+        return freed
     recorded = further is not None
     if further is None:
         may_be = users != (one, other) or _may_share_a_loop(*users, code)
@@ -71,6 +73,16 @@ class _Pair:
             return False
         here, there = self.one[depth], self.other[depth]
         return (here.file, here.function) == (there.file, there.function)
+
+
+def _by_destructor(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> Comparison | None:
+    """A destructor that makes one of the calls alone: when it runs depends on the references that its rank holds."""
+    return _on_one_side(*map(_destructor, (one, other)))
+
+
+def _destructor(stack: tuple[Frame, ...]) -> tuple[Condition, Frame] | None:
+    freed = (frame for frame in stack if frame.function == "__del__")
+    return next(((Condition(line=frame.line, test=DESTRUCTOR, branch=0), frame) for frame in freed), None)
 
 
 def _by_frameworks(pair: _Pair) -> Comparison | None:
