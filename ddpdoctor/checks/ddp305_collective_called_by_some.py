@@ -229,7 +229,7 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
     condition, frame = desync.comparison.condition, desync.comparison.frame
     if condition is None or frame is None or tells_ranks_apart(condition):
         return None
-    if condition.test.startswith("@"):
+    if condition.is_cache:
         return OF_A_CACHE
     if condition.test == DESTRUCTOR:
         return OF_A_DESTRUCTOR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.groups.group_deadlock import Deadlocks
+from ddpdoctor.analysis.collectives.groups.group_deadlock import Deadlock, Deadlocks
 from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.evidence import PerRank
@@ -49,7 +49,16 @@ def check(
             f"ranks wait for each other in different groups: {waits}{tied}",
             ranks=deadlock.sides.minority,
             where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
-            details=[*dead_threads.sentences(died), *unplaced(deadlock.waits, order)],
+            details=[*dead_threads.sentences(died), *_change(deadlock), *unplaced(deadlock.waits, order)],
             remedy=dead_threads.REMEDY if died else OF_A_GROUP if deadlock.wrong_group else None,
             waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
+        )
+
+
+def _change(deadlock: Deadlock) -> Iterator[str]:
+    if deadlock.changed_order:
+        ranks = deadlock.sides.minority
+        yield (
+            f"{group_ranks(ranks)} used these groups in the other order before: find what changes the order on "
+            f"{verb(ranks, 'this rank', 'these ranks')}"
         )

@@ -97,6 +97,11 @@ class Condition:
         return self.test.startswith(("except", "with ", "@")) or self.test == DESTRUCTOR
 
     @property
+    def is_cache(self) -> bool:
+        """Whether it is a decorator whose function does not run again for what it was asked before."""
+        return self.test.startswith("@") and not self.by_rank
+
+    @property
     def asks(self) -> bool:
         """Whether it is no test, but the value by which a statement asks a framework for something: `sync_dist=rank == 0`."""
         name, is_set, value = self.test.partition("=")

@@ -29,5 +29,13 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:70 train_step", "rank 1 /home/me/job/train.py:71 train_step"),
         measured={"waits": {"0": "all_reduce #1 of group 1", "1": "all_reduce #1 of group 2"}},
     ),
+    Sick(
+        evidence=flights([STEP, A, B, A, B, waits(A)], [STEP, A, B, A, B, waits(B)]),
+        says="ranks wait for each other in different groups: rank 1 waits in all_reduce #3 of group 2, "
+        "rank 0 waits in all_reduce #3 of group 1",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:71 train_step", "rank 0 /home/me/job/train.py:70 train_step"),
+        measured={"waits": {"1": "all_reduce #3 of group 2", "0": "all_reduce #3 of group 1"}},
+    ),
 )
 HEALTHY = (flights([STEP, A, B], [STEP, A, B]),)

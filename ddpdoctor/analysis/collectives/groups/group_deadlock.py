@@ -8,6 +8,7 @@ from itertools import combinations
 from operator import attrgetter
 
 from ddpdoctor.analysis.collectives.programs.unlike_groups import rank_in_another_group
+from ddpdoctor.analysis.collectives.programs.usual_course import is_unusual
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import on_a_cycle
@@ -26,6 +27,8 @@ class Deadlock:
     """The ranks by the group that they are in first, where groups with the same part in the job count as one."""
     wrong_group: bool = False
     """Whether the minority is the one rank whose group is none of those that are used at its line."""
+    changed_order: bool = False
+    """Whether the minority used the groups in another order before, and the others in the order in which they use them now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
     parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}
     if graph is None:
-        return Deadlocks(tuple(_deadlock(waits, parts) for waits in oldest))
+        return Deadlocks(tuple(_by_order(_deadlock(waits, parts), timeline) for waits in oldest))
     return Deadlocks(tuple(_judged(_deadlock(waits, parts), graph, timeline) for waits in oldest[:1]))
 
 
@@ -60,7 +63,32 @@ def _judged(deadlock: Deadlock, graph: WaitForGraph, timeline: Timeline) -> Dead
     if graph.deviating:
         return _decided(deadlock, graph.deviating)
     unlike = rank_in_another_group(timeline, deadlock.waits)
-    return deadlock if unlike is None else replace(_decided(deadlock, (unlike,)), wrong_group=True)
+    if unlike is not None:
+        return replace(_decided(deadlock, (unlike,)), wrong_group=True)
+    return _by_order(deadlock, timeline)
+
+
+def _by_order(deadlock: Deadlock, timeline: Timeline) -> Deadlock:
+    """With the ranks as the minority that use the groups in another order than before, where all others keep theirs."""
+    unusual = {rank: is_unusual(_calls_of_groups(deadlock, rank, timeline)) for rank in deadlock.waits}
+    changed = [rank for rank, is_changed in unusual.items() if is_changed]
+    if None in unusual.values() or not 0 < len(changed) < len(unusual):
+        return deadlock
+    return replace(_decided(deadlock, changed), changed_order=True)
+
+
+def _calls_of_groups(deadlock: Deadlock, rank: int, timeline: Timeline) -> list[int]:
+    """The calls of a rank in the groups of the deadlock, as numbers of these groups, up to the one in which it waits."""
+    records = timeline.call_index.records
+    groups = [
+        records[one].groups[records[one].calls[records[one].call[issued.entry]].group].name
+        for one, issued in deadlock.waits.items()
+    ]
+    record = records[rank]
+    of_call = [record.groups[call.group].name for call in record.calls]
+    return [
+        groups.index(of_call[call]) for call in record.call[: deadlock.waits[rank].entry + 1] if of_call[call] in groups
+    ]
 
 
 def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:

@@ -9,6 +9,7 @@ from ddpdoctor.analysis.collectives.places.conditions_above import condition_ove
 from ddpdoctor.analysis.collectives.places.jumps_by_rank import by_a_return, by_continue, continues_between, past
 from ddpdoctor.analysis.collectives.places.rank_tests import (
     Sides,
+    asks_for_counts,
     exempted_rank,
     is_the_same_everywhere,
 )
@@ -37,8 +38,8 @@ def compare(
     call, and a condition above its own does not tell how they diverged.
     """
     users = only_users(one), only_users(other)
-    if (freed := _by_destructor(*users)) is not None:
-        return freed
+    if (unsteady := _on_one_side(*(_run_at_times(stack, code) for stack in users))) is not None:
+        return unsteady
     recorded = further is not None
     if further is None:
         may_be = users != (one, other) or _may_share_a_loop(*users, code)
@@ -75,14 +76,16 @@ class _Pair:
         return (here.file, here.function) == (there.file, there.function)
 
 
-def _by_destructor(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> Comparison | None:
-    """A destructor that makes one of the calls alone: when it runs depends on the references that its rank holds."""
-    return _on_one_side(*map(_destructor, (one, other)))
-
-
-def _destructor(stack: tuple[Frame, ...]) -> tuple[Condition, Frame] | None:
-    freed = (frame for frame in stack if frame.function == "__del__")
-    return next(((Condition(line=frame.line, test=DESTRUCTOR, branch=0), frame) for frame in freed), None)
+def _run_at_times(stack: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The destructor or the cached function on this stack: when it runs depends on what its rank holds, and not on its turn."""
+    for frame in stack:
+        if frame.function == "__del__":
+            return Condition(line=frame.line, test=DESTRUCTOR, branch=0), frame
+        place = place_of(code, frame)
+        for condition in place.conditions if place is not None else ():
+            if condition.is_cache:
+                return condition, frame
+    return None
 
 
 def _by_frameworks(pair: _Pair) -> Comparison | None:
@@ -239,6 +242,8 @@ def _with_telling_condition(
         return found
     under = one if found.relation is Relation.CONDITIONAL else other
     deciding = rank_test(under, code) or condition_over(under[1:], code)
+    if deciding is None and found.condition is not None and asks_for_counts(found.condition.test):
+        deciding = _not_returned(only_users(under[1:]), code)
     return found if deciding is None else Comparison(found.relation, condition=deciding[0], frame=deciding[1])
 
 

@@ -35,6 +35,12 @@ def course(before: Sequence[int], mine: int, theirs: int, *, by_lines: bool) -> 
     return _as_usual(before, usual, theirs) if mine == usual[0] else None
 
 
+def is_unusual(calls: Sequence[int]) -> bool | None:
+    """Whether the last of these calls is not the one that followed when the program was here before; None where it was not."""
+    usual = _usual(calls[:-1])
+    return usual[0] != calls[-1] if usual else None
+
+
 def _as_usual(before: Sequence[int], usual: Sequence[int], theirs: int) -> Course | None:
     """What the rank did that called what usually follows, where the others called `theirs`.
 
