@@ -20,7 +20,7 @@ from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.places.rank_tests import tells_ranks_apart
+from ddpdoctor.analysis.collectives.places.rank_tests import asks_for_counts, tells_ranks_apart
 from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks import error_desync
@@ -227,7 +227,7 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
     if passed_over:
         return OF_A_CONTINUE
     condition, frame = desync.comparison.condition, desync.comparison.frame
-    if condition is None or frame is None or tells_ranks_apart(condition):
+    if condition is None or frame is None or tells_ranks_apart(condition) or asks_for_counts(condition.test):
         return None
     if condition.is_cache:
         return OF_A_CACHE

@@ -53,6 +53,10 @@ _REMEDIES = {
         "find the library that crashed in the worker: with `num_workers=0` and PYTHONFAULTHANDLER=1 the rank itself crashes, and "
         "prints the line"
     ),
+    r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly with exit code [1-9]": (
+        "find the call by which the worker ends its process (`os._exit`, `sys.exit`, or a library's): nobody killed it. With "
+        "`num_workers=0` the rank itself ends there"
+    ),
     r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)": (
         "find out who killed the worker, most often the kernel for memory (`dmesg | grep -i oom`): use fewer workers, a smaller "
         "prefetch_factor, and no large Python lists in the data set, which every worker copies"

@@ -102,10 +102,10 @@ def _slow_at_work(slow: SlowHost, rounds: int) -> Finding:
 
 
 def _where(straggler: Straggler, looks: Looks | None, forward: Frame | None) -> tuple[Where, ...]:
-    """The line at which the rank was seen most often, or else the fixed point of its steps."""
-    seen = samples.seen_most_often(straggler.rank, looks)
-    if seen is not None or forward is None:
-        return (seen,) if seen is not None else ()
+    """The lines at which the rank was seen often, or else the fixed point of its steps."""
+    seen = samples.seen_often(straggler.rank, looks)
+    if seen or forward is None:
+        return seen
     late = f"; late {straggler.phase}" if straggler.phase else ""
     return (Where.at(forward, rank=straggler.rank, note=f"the forward of each step{late}"),)
 

@@ -73,11 +73,10 @@ def _without_processor(processor: ProcessorTime) -> float:
 
 
 def _where(bound: Sequence[int], paces: PerRank[Pace], looks: Mapping[int, Looks]) -> Iterator[Where]:
-    """The line that makes the data, where a rank's own process does, else that of the forward that waits for them."""
-    seen = (samples.seen_most_often(rank, looks.get(rank)) for rank in bound)
-    found = next((where for where in seen if where is not None), None)
+    """The lines that make the data, where they were seen, else that of the forward that waits for them."""
+    seen = (samples.seen_often(rank, looks.get(rank)) for rank in bound)
+    found = next(filter(None, seen), ())
     line = paces[bound[0]].forward
-    if found is not None:
-        yield found
-    elif line is not None:
+    yield from found
+    if not found and line is not None:
         yield Where.at(line, rank=bound[0], note="the forward that waits for the batches")

@@ -133,6 +133,8 @@ class StepSeen:
     """The fingerprint of the last input; None where it holds no tensor."""
     loss: float | None = None
     """The last loss; None where it is not known."""
+    lost_at: int | None = None
+    """The step, counted from 0, of the rank's first loss that was not finite; None while all were finite."""
     scale: float | None = None
     """The scale of the GradScaler; None without one."""
     optimizer: str = ""

@@ -29,6 +29,7 @@ def _step(step: step_records.Step) -> StepSeen:
     backward, stepping = step.backward, step.stepping
     lines = {
         "forward": backward.forward, "load": backward.load, "backward": backward.backward, "grad": backward.grad,
+        "lost": backward.lost_line,
         "eval": next((one.line for _, one in sorted((step.evaluating or {}).items())), None),
     }  # fmt: skip
     return StepSeen(
@@ -45,6 +46,7 @@ def _step(step: step_records.Step) -> StepSeen:
         finite=backward.finite,
         input=backward.input,
         loss=backward.loss,
+        lost_at=backward.lost_at,
         lines=frames_by_name({what: line for what, line in lines.items() if line is not None}),
         modes={prefix: one.digest for prefix, one in (step.evaluating or {}).items()},
         evaluating=", ".join(_evaluating(prefix, one) for prefix, one in sorted((step.evaluating or {}).items())),

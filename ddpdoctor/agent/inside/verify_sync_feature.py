@@ -270,10 +270,12 @@ def _follow_backward(tracker: StepTracker, trace: TraceWriter) -> None:
     tensor: Any = torch.Tensor
     backward: Any = tensor.backward
     window, counts = tracker.window, tracker.counted.backward
+    given: Any = trace.observing(tracker.backwards.given)
     begins: Any = trace.observing(tracker.backwards.begins)
     over: Any = trace.observing(tracker.backwards.over)
 
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        given(self)
         if window.looks_closely:
             begins()
             trace.backwards += 1

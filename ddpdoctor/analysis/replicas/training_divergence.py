@@ -260,7 +260,7 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
     lost = [rank for rank, one in seen.items() if one.loss is not None and not math.isfinite(one.loss)]
     culprits = sorted({rank for rank, names in bad.items() if names} | set(lost))
     if not culprits or len(culprits) == len(seen):
-        return None
+        return _lost_first(seen)
     names = next((names for names in bad.values() if names), [])
     given = [rank for rank in culprits if not seen[rank].finite]
     weights = differing_weights(seen, tracks)
@@ -276,6 +276,25 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
         lines=lines_at(seen, "forward" if given == culprits else "backward"),
         total=len(next(iter(seen.values())).gradients), lost=bool(lost), cause=cause, weights=weights,
         weights_total=max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items()),
+    )  # fmt: skip
+
+
+def _lost_first(seen: ByRank) -> LocalNotFinite | None:
+    """The ranks whose loss was the first that was not finite, where that of all ranks is by now: the reduction spread it.
+
+    Not under a GradScaler, which leaves such a step out.
+    """
+    since = {
+        rank: one.lost_at
+        for rank, one in seen.items()
+        if one.scale is None and one.lost_at is not None and (one.loss is None or not math.isfinite(one.loss))
+    }
+    first = [rank for rank, step in since.items() if step == min(since.values())]
+    if len(since) < len(seen) or len(first) == len(seen):
+        return None
+    return LocalNotFinite(
+        step=since[first[0]], ranks=tuple(sorted(first)), lines=lines_at({rank: seen[rank] for rank in first}, "lost"), lost=True,
+        total=len(next(iter(seen.values())).gradients), cause=NonFiniteCause.LOSS,
     )  # fmt: skip
 
 

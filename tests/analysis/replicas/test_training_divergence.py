@@ -99,6 +99,20 @@ def test_a_loss_that_is_nan_again_and_again_is_told_although_the_scaler_leaves_t
     assert diagnose(losing(math.inf, math.inf, math.inf)).findings == ()  # its scale was too large
 
 
+@pytest.mark.parametrize(
+    ("since", "scale", "told"),
+    [((81, 80, 81), None, ["DDP517 [1] 2"]), ((80, 80, 80), None, []), ((81, 80, 81), 8.0, [])],
+)
+def test_the_rank_whose_loss_was_lost_first_is_told_where_no_audited_step_lies_between(
+    since: tuple[int, ...], scale: float | None, told: list[str]
+) -> None:
+    def make(rank: int, step: int) -> dict[str, Any]:
+        lost = {"loss": math.nan, "lost_at": since[rank], "scale": scale, "lines": {"lost": MAKES}}
+        return lost if step >= 2 else {"loss": 2.5}
+
+    assert found(make) == told
+
+
 def test_a_scale_of_ones_own_is_a_setting() -> None:
     assert found(lambda rank, _: {"scale": 512.0 if rank == 1 else 1024.0}) == ["DDP506 [1] 7"]
 

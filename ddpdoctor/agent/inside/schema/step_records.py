@@ -42,6 +42,10 @@ class Backward(NamedTuple):
     """Where `torch.autograd.grad` was called last."""
     load: SourceLine | None = None
     """Where weights were loaded since the step before."""
+    lost_at: int | None = None
+    """The step, counted from 0, to which the first backward led whose loss was not finite; None while all were finite."""
+    lost_line: SourceLine | None = None
+    """Where that backward was called; None also where the loss lay on a device."""
 
 
 class Gradients(NamedTuple):

@@ -114,13 +114,15 @@ class AuditedSteps:
     def _record(self, optimizer: Optimizer, *, beside: int, left_out: bool, partly_watched: bool) -> Step:
         counts, models, observers, step = self._replica.counts, self._replica.models, self._observers, self.step
         assert step.stepping is not None
+        lost = observers.first_lost_loss
+        lost.read()
         return Step(
             step=counts.steps,
             forwards=counts.forwards,
             since=counts.since,
             beside=beside,
             shadowed=counts.shadowed,
-            backward=step.backward,
+            backward=step.backward._replace(lost_at=lost.step, lost_line=lost.line),
             position=observers.batches.position,
             scale=self.scale,
             stepping=step.stepping,

@@ -18,6 +18,11 @@ class BackwardObserver:
         self._window, self._counted = window, counted
         self._replica, self._observers, self._audit = window.replica, window.observers, window.audit
 
+    def given(self, loss: Tensor) -> None:
+        """`loss.backward()` was called, in whatever step."""
+        if not self._window.is_elsewhere():
+            self._observers.first_lost_loss.look_at(loss, self._replica.counts.steps)
+
     def begins(self) -> None:
         """`loss.backward()` was called."""
         if self._window.is_elsewhere():

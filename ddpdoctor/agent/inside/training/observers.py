@@ -12,6 +12,7 @@ from .double_wrap import DoubleWraps
 from .end_of_training import EndOfTraining
 from .evaluation import EvaluationLog
 from .evaluation_forwards import EvaluationForwards
+from .first_lost_loss import FirstLostLoss
 from .gradient_groups import GradientGroups
 from .gradients import GradientHooks
 from .integrity import IntegrityLog
@@ -62,6 +63,7 @@ class Observers:
         self.evaluation = EvaluationLog(trace, replica.budget, digests, collectives)
         self.evaluation_forwards = EvaluationForwards()
         self.double_wraps = DoubleWraps(trace)
+        self.first_lost_loss = FirstLostLoss()
         self.probe = ProbeLog(trace, digests, requested.probe_every)
         self.unwaited = Unwaited(trace, lambda: replica.counts.steps)
         self.end = EndOfTraining(replica, self.averaging)
