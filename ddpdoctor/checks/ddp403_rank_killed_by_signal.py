@@ -33,6 +33,7 @@ OF_A_KNOWN_LINE = (
     "native code below this line has a bug: compare the versions of torch, the driver and the extensions with those of a host "
     "where it works"
 )
+OF_ITSELF = "the rank sent this signal to itself at the line that is shown: see what led there on this rank alone"
 RULE = Rule(
     code="DDP403",
     name="rank-killed-by-signal",
@@ -86,8 +87,8 @@ def check(
 
 
 def _remedy(name: str, killed: Sequence[Failure]) -> str | None:
-    if name == "SIGSEGV" and any(users_frame(failure.exit.native_stack) for failure in killed):
-        return OF_A_KNOWN_LINE
+    if any(users_frame(failure.exit.native_stack) for failure in killed):
+        return OF_ITSELF if name == "SIGKILL" else OF_A_KNOWN_LINE if name == "SIGSEGV" else REMEDIES.get(name)
     return REMEDIES.get(name)
 
 

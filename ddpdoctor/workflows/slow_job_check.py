@@ -108,9 +108,10 @@ def _places(seen: Mapping[Stack, int], of: int) -> dict[Frame, int]:
         for lines, times in seen.items():
             if len(lines) > depth:
                 below[lines[depth]] += times
-        (line, times), *_ = below.most_common(1) or [(None, 0)]
-        if line is None or 2 * times < sum(seen.values()):
+        most = below.most_common(1)
+        if not most or 2 * most[0][1] < sum(seen.values()):
             break
+        line, times = most[0]
         seen = {lines: times for lines, times in seen.items() if lines[depth : depth + 1] == (line,)}
         depth, call = depth + 1, {line: times}
     first = {line: times for line, times in call.items() if times < EVERYWHERE * of}

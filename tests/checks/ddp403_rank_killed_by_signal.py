@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankExit, StepCount
 from tests.checks import Sick
@@ -13,6 +14,7 @@ TIME_LIMIT = "slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-21T
 INTERRUPTED = raised("", "KeyboardInterrupt")
 TRAINED = drew(1, 2, of=9)
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
+HELD = Frame(file="/home/me/job/memory.py", line=32, function="enforce")
 
 SICK = (
     Sick(
@@ -26,6 +28,13 @@ SICK = (
         says="rank 0 died of SIGKILL",
         ranks=(0,),
         where=("rank 0 /home/me/job/train.py:43 run_batch",),
+        measured={"signal": "SIGKILL", "exit_code": -9},
+    ),
+    Sick(  # it killed itself
+        evidence=ended(RankExit(exit_code=-9, native_stack=(HELD,)), LOST_PEER, LOST_PEER),
+        says="rank 0 died of SIGKILL",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/memory.py:32 enforce",),
         measured={"signal": "SIGKILL", "exit_code": -9},
     ),
     Sick(

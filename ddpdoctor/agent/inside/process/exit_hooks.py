@@ -221,6 +221,30 @@ def record_uncaught(rank: Rank) -> None:
     sys.excepthook = excepthook
     atexit.register(at_exit)
     _record_os_exit(rank, left_at_once)
+    _record_own_kill(rank)
+
+
+def _record_own_kill(rank: Rank) -> None:
+    """Have the stack of a main thread that kills its process stand where that of a crash does: nothing runs after SIGKILL."""
+    import faulthandler
+    import signal
+
+    original, fatal = os.kill, signal.SIGKILL
+
+    @functools.wraps(original)
+    def kill(pid: int, number: int, /) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        if number == fatal and pid == os.getpid() and main and rank.is_here:
+            with (
+                rank.giving_up("keeping the stack of a rank that kills itself"),
+                open(rank.path("crash"), "wb") as file,
+            ):
+                file.write(b"Fatal Python error: Killed\n\n")
+                file.flush()
+                faulthandler.dump_traceback(file)
+        original(pid, number)
+
+    os.kill = kill
 
 
 def _record_os_exit(rank: Rank, left: Callable[..., None]) -> None:
