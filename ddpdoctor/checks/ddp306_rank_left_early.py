@@ -214,7 +214,7 @@ def _remedy(desync: Desync, left: LeftRanks, seen: SeenOfRanks, *, asked: bool) 
         return OF_A_DECISION
     if left.continues:
         return OF_A_CONTINUE
-    if _as_many(desync, seen.steps) and not left.longer and not left.lengths:
+    if _as_many(desync, seen.steps) and not (left.longer or left.lengths or left.departure):
         return ALL_COME
     return OF_A_DECISION if left.departure is None and _by_a_decision(desync, seen.steps, seen.code) else None
 
