@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.collectives.programs.usual_course import Course, course
+from ddpdoctor.analysis.collectives.programs.usual_course import Course, course, is_unusual
 
 STEP, END = [1, 2, 3], [8, 9]  # the calls of a turn, and those behind the loop
 EPOCH = [*STEP * 5, *END]
@@ -34,3 +34,11 @@ def test_what_a_rank_did(before: list[int], mine: int, theirs: int, expected: Co
 
 def test_a_new_call_without_a_line_tells_nothing() -> None:
     assert course([0, *STEP * 5, 8], 1, 9, by_lines=False) is None
+
+
+def test_a_call_out_of_turn_is_told_only_where_turns_were_alike() -> None:
+    a, b, once = 1, 2, 3
+    assert is_unusual([a, b, a, b, b])
+    assert is_unusual([a, b, a, b, a]) is False
+    assert is_unusual([a, b, a, a, b, b]) is None
+    assert is_unusual([a, a, a, once]) is None

@@ -36,9 +36,15 @@ def course(before: Sequence[int], mine: int, theirs: int, *, by_lines: bool) -> 
 
 
 def is_unusual(calls: Sequence[int]) -> bool | None:
-    """Whether the last of these calls is not the one that followed when the program was here before; None where it was not."""
-    usual = _usual(calls[:-1])
-    return usual[0] != calls[-1] if usual else None
+    """Whether the last of these calls comes out of turn: those before it are turns of one loop, in which it has another place.
+
+    None where they are no such turns, or have no such call.
+    """
+    before, last = calls[:-1], calls[-1]
+    usual = _usual(before)
+    if last not in usual or not _turns(before, len(usual)):
+        return None
+    return usual[0] != last
 
 
 def _as_usual(before: Sequence[int], usual: Sequence[int], theirs: int) -> Course | None:
