@@ -59,6 +59,6 @@ def _change(deadlock: Deadlock) -> Iterator[str]:
     if deadlock.changed_order:
         ranks = deadlock.sides.minority
         yield (
-            f"{group_ranks(ranks)} used these groups in the other order before: find what changes the order on "
-            f"{verb(ranks, 'this rank', 'these ranks')}"
+            f"{group_ranks(ranks)} used these groups in another order before: find what changes the order, or leaves a call "
+            f"out, on {verb(ranks, 'this rank', 'these ranks')}"
         )
