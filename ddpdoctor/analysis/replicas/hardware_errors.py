@@ -59,10 +59,10 @@ def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track
     """The change of gradients `found` where it may be a fault of the hardware: one element of one gradient, and no code is known.
 
     As many operations have written the gradients on all ranks between the backward and the step: none, or those that
-    clip or unscale.
+    clip or unscale. Where a line changed them meanwhile, it made the change, unless that is a single bit.
     """
     now = integrity_of(seen)
-    if not isinstance(found, GradientsChanged) or found.wrote or found.left or len(found.tensors) > 1 or now is None:
+    if not isinstance(found, GradientsChanged) or found.left or len(found.tensors) > 1 or now is None:
         return None
     (name,) = found.tensors
     parities = {rank: one.gradients[name].parity for rank, one in seen.items() if name in one.gradients}
@@ -76,9 +76,13 @@ def gradient_by_itself(found: Diverged, seen: ByRank, tracks: Mapping[int, Track
     shape = shape_of(seen, tracks, name)
     if not masks or not all(by_hardware(mask, width, shape) for mask in masks):
         return None
+    if found.wrote and not single_bits(masks):
+        return None
+    meanwhile = own_lines(seen, "gradients", found.ranks)
     return StepNotReproducible(
         step=found.step, ranks=found.ranks, tied=found.tied, tensors=found.tensors, at=Corrupted.GRADIENT,
-        bits=bits_of(masks[0], width), equal_at=found.step, devices=devices_of(tracks, found.ranks), lines=found.lines,
+        bits=bits_of(masks[0], width), equal_at=found.step, devices=devices_of(tracks, found.ranks),
+        lines=meanwhile or lines_at(seen), meanwhile=bool(meanwhile),
     )  # fmt: skip
 
 

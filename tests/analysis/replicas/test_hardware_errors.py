@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -183,15 +184,29 @@ def test_a_reduction_with_two_results() -> None:
     assert headline(evidence)[:2] == ("DDP505", (1,))  # nobody saw the gradients when the backward returned
 
 
-def gradients_that_part(nproc: int = 3, *, writes: int | None = 1, others: int = 1, **fields: Any) -> Evidence:
-    """The gradient of `w` is equal when the backward returns, and at the step rank 1 holds another one."""
+CLIP, OWN = (Frame(file="train.py", line=line, function="main") for line in (30, 31))
+
+
+def gradients_that_part(
+    nproc: int = 3, *, writes: int | None = 1, others: int = 1, lines: Sequence[Frame] = (), **fields: Any
+) -> Evidence:
+    """The gradient of `w` is equal when the backward returns, and at the step rank 1 holds another one.
+
+    Where `lines` of rank 1 were seen to change gradients, those of the others are `CLIP`, if it is one of these.
+    """
     flipped = {"digest": "other", "reduced": 1.5, "parity": 5 ^ 1 << 20, **fields}
     sick = replace(GRADIENT, **flipped)
     return all_with(
-        [step(1, "a0", "bad", gradients={"w": sick}, integrity={"reduced": {"w": "g"}, "gradient_writes": writes})],
+        [
+            step(
+                1, "a0", "bad", gradients={"w": sick}, writes={"gradients": tuple(lines)},
+                integrity={"reduced": {"w": "g"}, "gradient_writes": writes},
+            )
+        ],
         [
             step(
                 1, "a0", "a1", gradients={"w": replace(GRADIENT, parity=5)},
+                writes={"gradients": tuple(line for line in lines if line is CLIP)},
                 integrity={"reduced": {"w": "g"}, "gradient_writes": others},
             )
         ],
@@ -219,3 +234,17 @@ def test_one_element_of_a_gradient_that_changed_after_the_reduction(nproc: int) 
 )
 def test_a_gradient_that_code_may_have_changed(fields: dict[str, Any]) -> None:
     assert headline(gradients_that_part(**fields))[:2] == ("DDP505", (1,))
+
+
+@pytest.mark.parametrize(("line", "shown"), [(OWN, [(31, "ran while it changed")]), (CLIP, [])])
+def test_a_bit_of_a_gradient_that_changed_while_lines_were_looked_at(line: Frame, shown: list[tuple[int, str]]) -> None:
+    """Regression: the line that ran while a bit flipped was blamed for it."""
+    first = diagnose(gradients_that_part(lines=[line])).findings[0]
+    assert (first.code, first.ranks) == ("DDP525", (1,))
+    assert [(where.line, where.note) for where in first.where] == shown
+
+
+@pytest.mark.parametrize("line", [OWN, CLIP])
+def test_a_line_that_was_seen_to_change_several_bits_made_the_change(line: Frame) -> None:
+    assert headline(gradients_that_part(parity=5 ^ 3 << 20)) == ("DDP525", (1,), "gradient")
+    assert headline(gradients_that_part(parity=5 ^ 3 << 20, lines=[line]))[:2] == ("DDP505", (1,))
