@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from ddpdoctor.agent.inside.training.first_lost_loss import FirstLostLoss
 
@@ -25,5 +26,9 @@ def test_what_is_no_loss_of_one_number_is_passed_over() -> None:
     losses = FirstLostLoss()
     losses.look_at(torch.tensor([math.nan, 1.0]), 0)
     losses.look_at(torch.tensor(2.5), 1)
+    losses.look_at(torch.tensor(math.nan, device="meta"), 2)
+    with FakeTensorMode():
+        losses.look_at(torch.tensor(math.nan), 3)
+    losses.read()
 
     assert losses.step is None

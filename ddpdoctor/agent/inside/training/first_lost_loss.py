@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ..schema.source_line import SourceLine
-from ..tensors.dtensor import is_meshed
 from ..trace_writer import user_line
 
 MOST_UNREAD = 256  # losses on a device, of which each is one small tensor until a step is audited
@@ -25,13 +24,13 @@ class FirstLostLoss:
         self._unread: list[tuple[int, Tensor]] = []
 
     def look_at(self, loss: Tensor, step: int) -> None:
-        """`loss.backward()` was called, after so many steps."""
-        if self.step is not None or loss.numel() != 1 or is_meshed(loss):
+        """`loss.backward()` was called, after so many steps. A tensor of another class, such as a sharded one, is left alone."""
+        if self.step is not None or type(loss) is not Tensor or loss.numel() != 1:
             return
         if loss.device.type == "cpu":
             if not math.isfinite(loss.item()):
                 self.step, self.line = step, user_line()
-        elif not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
+        elif loss.device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
             self._unread.append((step, torch.isfinite(loss.detach()).reshape(())))
             if len(self._unread) >= MOST_UNREAD:
                 self.read()
