@@ -65,6 +65,13 @@ GENERATED: dict[str, tuple[int, Callable[[int], str]]] = {
             + "".join(f"  for i{i} in range(3):\n    v{i} = f(i{i})\n" for i in range(many))
         ),
     ),
+    "given.py": (
+        2000,
+        lambda many: (
+            "".join(f"def f{i}(fn, x):\n  fn(x)\n  f{i + 1}(fn, x)\n" for i in range(many))
+            + f"def f{many}(fn, x):\n  fn(x)\ndef train(x):\n  dist.barrier()\nf0(train, 1)\n"
+        ),
+    ),
     "names.py": (20000, lambda many: "v0 = rank\n" + "".join(f"v{i + 1} = g(v{i})\n" for i in range(many))),
     "saves.py": (
         5000,

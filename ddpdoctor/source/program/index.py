@@ -17,6 +17,7 @@ from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 OPTION_MAKERS = frozenset({"add_argument", "option"})
 """Of argparse and of click: what declares an option of the command line."""
 MOST_GIVEN = 64  # calls of a function that are given a function
+MOST_PASSED = 8  # functions through which it is passed on
 _OF_THE_OBJECT = ("self.", "cls.")
 _PARSES_OPTIONS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 """Of argparse: what gives an object that holds the options."""
@@ -314,27 +315,30 @@ class Index:
     def _link_handed(self) -> None:
         """Enter the calls of a function that callers give, `fn(rank, args)`, and the processes that run it: `launch(train)`."""
         for start in self._handed:
-            for target in self._given(start.scope, start.parameter, {}):
+            for target in self._given(start.scope, start.parameter):
                 self._starts(start, target)
         for scope, call in self._of_parameters:
-            for target in self._given(scope, call.name, {}):
+            for target in self._given(scope, call.name):
                 self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), 0))
         self._handed.clear()
         self._of_parameters.clear()
 
-    def _given(self, scope: Scope, name: str, asked: dict[tuple[int, str], None]) -> list[Scope]:
+    def _given(self, scope: Scope, name: str) -> list[Scope]:
         """The functions of the program that callers give for a parameter, some of which are given them in turn."""
-        if (id(scope), name) in asked:
-            return []
-        asked[id(scope), name] = None
         found: dict[int, Scope] = {}
-        for site in self.sites.get(id(scope), ())[:MOST_GIVEN]:
-            named = given_at(site, name, scope.parameters.index(name))
-            key = dotted(named) if named is not None else ""
-            if key in site.caller.parameters and key not in site.caller.definitions:
-                found |= {id(one): one for one in self._given(site.caller, key, asked)}
-            elif (target := self._function(site.caller, named)) is not None:
-                found[id(target)] = target
+        around, asked = {(id(scope), name): scope}, set[tuple[int, str]]()
+        for _ in range(MOST_PASSED):
+            asked |= around.keys()
+            further: dict[tuple[int, str], Scope] = {}
+            for (_, parameter), function in around.items():
+                for site in self.sites.get(id(function), ())[:MOST_GIVEN]:
+                    named = given_at(site, parameter, function.parameters.index(parameter))
+                    key = dotted(named) if named is not None else ""
+                    if key in site.caller.parameters and key not in site.caller.definitions:
+                        further[id(site.caller), key] = site.caller
+                    elif (target := self._function(site.caller, named)) is not None:
+                        found[id(target)] = target
+            around = {one: caller for one, caller in further.items() if one not in asked}
         return list(found.values())
 
 
