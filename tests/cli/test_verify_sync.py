@@ -220,7 +220,7 @@ def test_a_buffer_of_a_sharded_model_is_its_ranks_own_where_all_write_it(optimiz
 def test_a_file_that_is_not_there_is_a_usage_error() -> None:
     exit_code, _, stderr = verify("--nproc", "2", "nothing/train.py")
     assert exit_code == 2
-    assert "nothing/train.py is not a file" in stderr
+    assert "nothing/train.py does not exist" in stderr
 
 
 def test_a_script_without_a_process_group_is_undecided(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from itertools import combinations, permutations
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviation, FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.programs.rank_program import Kind
-from ddpdoctor.analysis.collectives.programs.usual_course import Course
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
@@ -66,10 +65,10 @@ class DeviatingRanks:
         """The same, or, where the ranks at fault make one more turn of a loop that their like have left, that."""
         deviate = graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.tied
         ranks = graph.ranks if deviate else graph.deviating if graph.reason is Reason.CYCLE else ()
-        courses = {self.first_deviations.course_beside_its_like(rank) for rank in ranks[:MOST_COMPARED]}
-        if courses != {Course.TURNS_AGAIN} or graph.only_point_to_point:
+        compared = ranks[:MOST_COMPARED]
+        if not ranks or graph.only_point_to_point or not all(map(self.first_deviations.turns_again, compared)):
             return graph
-        if any(self.first_deviations.of(rank) is not None for rank in ranks[:MOST_COMPARED]):
+        if any(self.first_deviations.of(rank) is not None for rank in compared):
             return graph  # it left a call out, and goes on as its like do
         others = {*graph.waiting, *graph.ranks} - {*ranks}
         return replace(graph, reason=Reason.TURNS_AGAIN, ranks=ranks, waiting=tuple(sorted(others)), deviating=())

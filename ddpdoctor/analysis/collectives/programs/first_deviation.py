@@ -37,7 +37,7 @@ class FirstDeviations:
 
     programs: ProgramComparison
     """The calls of all ranks."""
-    _numbered: dict[int, list[int]] = field(default_factory=dict)
+    _numbered: dict[tuple[int, bool], list[int]] = field(default_factory=dict)
     _tokens_of: dict[Hashable, int] = field(default_factory=dict)
 
     def of(self, rank: int) -> FirstDeviation | None:
@@ -69,20 +69,28 @@ class FirstDeviations:
                 return FirstDeviation(rank=rank, like=like, extra=extra)
         return None
 
-    def course_beside_its_like(self, rank: int) -> Course | None:
-        """What a rank did where its calls first differ from those of the nearest rank with its part, by what usually follows."""
+    def turns_again(self, rank: int) -> bool:
+        """Whether a rank makes calls of a loop once more, with the same sizes, where the nearest rank with its part left it.
+
+        Where a line has another size in each turn, `for bucket in buckets: all_reduce(bucket)`, the first size begins a new loop.
+        """
         for like in islice(self.programs.like(rank), ASKED_OF_A_SIDE):
             (mine, own), (theirs, others) = self._from_a_common_call(rank, like)
             at = first_difference(mine, theirs)
             if at is not None:
-                return self.course(self._issued_at(rank, own[at]), self._issued_at(like, others[at]))
-        return None
+                ours, other = self._issued_at(rank, own[at]), self._issued_at(like, others[at])
+                courses = {self.course(ours, other, with_sizes=with_sizes) for with_sizes in (False, True)}
+                return courses == {Course.TURNS_AGAIN}
+        return False
 
-    def course(self, ours: IssuedCall, theirs: IssuedCall) -> Course | None:
-        """What a rank did that made the first of these calls where another rank made the second, by what usually follows."""
+    def course(self, ours: IssuedCall, theirs: IssuedCall, *, with_sizes: bool = False) -> Course | None:
+        """What a rank did that made the first of these calls where another rank made the second, by what usually follows.
+
+        With sizes, calls at one line are the same only where they are of one size.
+        """
         if ours.program and ours.program == theirs.program:
             return None
-        mine, others = self._tokens(ours.rank), self._tokens(theirs.rank)
+        mine, others = (self._tokens(rank, with_sizes=with_sizes) for rank in (ours.rank, theirs.rank))
         by_lines = bool(ours.program and theirs.program)
         return course(mine[: ours.entry], mine[ours.entry], others[theirs.entry], by_lines=by_lines)
 
@@ -107,9 +115,9 @@ class FirstDeviations:
             if places and places[0] == 0 and (own := mine.place(kind, theirs.numbers[kind][0])) is not None:
                 yield own, 0
 
-    def _tokens(self, rank: int) -> list[int]:
+    def _tokens(self, rank: int, *, with_sizes: bool = False) -> list[int]:
         """The calls of a rank in order, as numbers that mean the same on every rank: kind, operation, line or shapes."""
-        if rank not in self._numbered:
+        if (rank, with_sizes) not in self._numbered:
             record, labels = self.programs.records[rank], self.programs.labels(rank)
             lines = self.programs.timeline.call_index.lines
             numbers = []
@@ -121,12 +129,13 @@ class FirstDeviations:
                     stack = lines.of(rank, name, record.seq[entry], waits=False)
                 direction = None if not call.point_to_point else call.op
                 sizes = common_shape((call,)) if call.op in EXCHANGES else call.input_sizes
-                what = stack or (sizes, call.input_dtypes)
+                shapes = (sizes, call.input_dtypes)
+                what = (stack, shapes) if with_sizes else stack or shapes
                 numbers.append(
                     self._tokens_of.setdefault((labels[name], call.op, direction, what), len(self._tokens_of))
                 )
-            self._numbered[rank] = numbers
-        return self._numbered[rank]
+            self._numbered[rank, with_sizes] = numbers
+        return self._numbered[rank, with_sizes]
 
     def _issued_at(self, rank: int, entry: int) -> IssuedCall:
         record = self.programs.records[rank]
