@@ -10,13 +10,13 @@ from typing import TypeAlias
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.launch.guarded_process import run_each
 from ddpdoctor.ranks.stacks import number_of_main_thread, py_spy_program
+from ddpdoctor.whole_numbers import whole_number
 
 SAMPLE_SECONDS = 2
 SAMPLES_PER_SECOND = 20  # each pauses the process for a millisecond
 START_SECONDS = 20.0  # of py-spy: 0.1, on a machine with ten times the load ten
 MOST_STACKS = 10_000  # lines of py-spy's output that are read of each process
-_SAMPLES = re.compile(r"thread \((?P<thread>[0-9]{1,9})\)[^;]*;(?P<stack>.*) (?P<times>[0-9]{1,9})")
-_FRAME = re.compile(r"(?P<function>.*?) \((?P<file>.*):(?P<line>[0-9]{1,9})\)")
+_THREAD = re.compile(r"thread \(([0-9]{1,9})\)")
 
 Samples: TypeAlias = Counter[tuple[Frame, ...]]
 """Stacks, innermost frame first, and at how many moments each was found."""
@@ -35,15 +35,20 @@ def samples_of(pids: Sequence[int]) -> tuple[Samples, ...]:
 
 
 def _of_main(text: str, main: int) -> Samples:
+    """The samples of a thread in py-spy's raw format: `thread (12): "MainThread";main (train.py:9);step (train.py:4) 31`."""
     found: Samples = Counter()
     for line in text.splitlines()[:MOST_STACKS]:
-        match = _SAMPLES.fullmatch(line)
-        if match is None or int(match["thread"]) != main:
-            continue
-        frames = [_FRAME.fullmatch(part) for part in match["stack"].split(";")[::-1]]
-        found[tuple(_frame(frame) for frame in frames if frame is not None)] += int(match["times"])
+        thread, _, rest = line.partition(";")
+        stack, _, number = rest.rpartition(" ")
+        named, times = _THREAD.match(thread), whole_number(number)
+        if named is not None and int(named[1]) == main and times is not None:
+            frames = map(_frame, stack.split(";")[::-1])
+            found[tuple(frame for frame in frames if frame is not None)] += times
     return found
 
 
-def _frame(match: re.Match[str]) -> Frame:
-    return Frame(file=match["file"], line=int(match["line"]), function=match["function"].rpartition(".")[2])
+def _frame(text: str) -> Frame | None:
+    place, _, number = text.rpartition(":")
+    function, _, file = place.partition(" (")
+    line = whole_number(number.removesuffix(")"))
+    return Frame(file=file, line=line, function=function.rpartition(".")[2]) if file and line is not None else None

@@ -204,7 +204,7 @@ def _at_step(
         written = parts_written(seen, before)
     if written is not None:
         yield written
-    non_finite = _non_finite(seen, tracks)
+    non_finite = _non_finite(seen, before, tracks)
     if non_finite is not None and not _follows_from(non_finite, written, seen):
         yield non_finite
     shared = sharding(seen, tracks)
@@ -226,7 +226,7 @@ def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track
         yield received
         return
     if before is not None and (lost := _lost(seen)) and lost == _lost(before):
-        non_finite = _non_finite(seen, tracks)
+        non_finite = _non_finite(seen, before, tracks)
         if non_finite is not None and non_finite.ranks == lost:
             yield non_finite
             return
@@ -246,7 +246,7 @@ def _lost(seen: ByRank) -> tuple[int, ...]:
     return tuple(sorted(rank for rank, one in seen.items() if one.loss is not None and math.isnan(one.loss)))
 
 
-def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | None:
+def _non_finite(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> LocalNotFinite | None:
     """Some ranks' own gradients or losses are not finite, before anything is reduced, and others' are.
 
     Under a GradScaler gradients overflow now and then on purpose: there only a loss counts.
@@ -260,7 +260,7 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
     lost = [rank for rank, one in seen.items() if one.loss is not None and not math.isfinite(one.loss)]
     culprits = sorted({rank for rank, names in bad.items() if names} | set(lost))
     if not culprits or len(culprits) == len(seen):
-        return _lost_first(seen)
+        return _lost_first(seen, before)
     names = next((names for names in bad.values() if names), [])
     given = [rank for rank in culprits if not seen[rank].finite]
     weights = differing_weights(seen, tracks)
@@ -279,10 +279,10 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
     )  # fmt: skip
 
 
-def _lost_first(seen: ByRank) -> LocalNotFinite | None:
+def _lost_first(seen: ByRank, before: ByRank | None) -> LocalNotFinite | None:
     """The ranks whose loss was the first that was not finite, where that of all ranks is by now: the reduction spread it.
 
-    Not under a GradScaler, which leaves such a step out.
+    Only at the first audited step after it, and not under a GradScaler, which leaves such a step out.
     """
     since = {
         rank: one.lost_at
@@ -290,7 +290,7 @@ def _lost_first(seen: ByRank) -> LocalNotFinite | None:
         if one.scale is None and one.lost_at is not None and (one.loss is None or not math.isfinite(one.loss))
     }
     first = [rank for rank, step in since.items() if step == min(since.values())]
-    if len(since) < len(seen) or len(first) == len(seen):
+    if len(since) < len(seen) or len(first) == len(seen) or (before is not None and step_of(before) >= since[first[0]]):
         return None
     return LocalNotFinite(
         step=since[first[0]], ranks=tuple(sorted(first)), lines=lines_at({rank: seen[rank] for rank in first}, "lost"), lost=True,

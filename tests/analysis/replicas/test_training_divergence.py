@@ -113,6 +113,16 @@ def test_the_rank_whose_loss_was_lost_first_is_told_where_no_audited_step_lies_b
     assert found(make) == told
 
 
+def test_a_loss_that_was_lost_in_an_audited_step_is_told_once() -> None:
+    """Regression: the next step told it again, by the first loss of each rank."""
+
+    def make(rank: int, step: int) -> dict[str, Any]:
+        lost = {"loss": math.nan, "lost_at": 1 if rank == 1 else 2}
+        return {**lost, "finite": False} if step >= 2 or (step, rank) == (1, 1) else {"loss": 2.5}
+
+    assert found(make) == ["DDP517 [1] 5"]
+
+
 def test_a_scale_of_ones_own_is_a_setting() -> None:
     assert found(lambda rank, _: {"scale": 512.0 if rank == 1 else 1024.0}) == ["DDP506 [1] 7"]
 
