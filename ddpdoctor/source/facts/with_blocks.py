@@ -129,7 +129,7 @@ class WithBlocks:
         return (made, At(target, order + 1, block)) if isinstance(made, ast.Call) else (node, at)
 
     def _is_setting(self, test: ast.expr, scope: Scope) -> bool:
-        """Whether a test asks whether a number that nothing changes later is above one: `accumulation_steps > 1`."""
+        """Whether a test asks whether a number that nothing changes later is above one, or is not: `accumulation_steps > 1`."""
         match test:
             case ast.Compare(
                 left=left, ops=[ast.Gt() | ast.NotEq() | ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=1)]

@@ -15,12 +15,18 @@ from ddpdoctor.agent.inside.training.integrity import IntegrityLog
 from ddpdoctor.agent.inside.training.step_counts import StepCounts
 
 
-def test_a_held_model_is_walked_through_once_and_again_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
+    """The module of each walk."""
+    made: list[nn.Module] = []
+    walk = Listing.of
+    monkeypatch.setattr(Listing, "of", lambda self, of: made.append(of) or walk(self, of))  # type: ignore[func-returns-value]
+    return made
+
+
+def test_a_held_model_is_walked_through_once_and_again_after_it(walks: list[nn.Module]) -> None:
     models, module = Models(), nn.Linear(2, 2)
     models.add(module)
-    walks: list[nn.Module] = []
-    walk = Listing.of
-    monkeypatch.setattr(Listing, "of", lambda self, of: walks.append(of) or walk(self, of))  # type: ignore[func-returns-value]
     with models.held():
         assert [*models.parameters()] == [*models.parameters()] == ["weight", "bias"]
         assert len(walks) == 1
@@ -28,12 +34,9 @@ def test_a_held_model_is_walked_through_once_and_again_after_it(monkeypatch: pyt
     assert [*models.parameters()] == ["weight", "bias", "extra"]
 
 
-def test_a_block_in_a_block_walks_through_no_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_in_a_block_walks_through_no_model_again(walks: list[nn.Module]) -> None:
     models, module = Models(), nn.Linear(2, 2)
     models.add(module)
-    walks: list[nn.Module] = []
-    walk = Listing.of
-    monkeypatch.setattr(Listing, "of", lambda self, of: walks.append(of) or walk(self, of))  # type: ignore[func-returns-value]
     with models.held():
         with models.held():
             models.parameters()
