@@ -33,7 +33,9 @@ OF_A_KNOWN_LINE = (
     "native code below this line has a bug: compare the versions of torch, the driver and the extensions with those of a host "
     "where it works"
 )
-OF_ITSELF = "the rank sent this signal to itself at the line that is shown: see what led there on this rank alone"
+OF_ITSELF = (
+    "the rank sent this signal to itself or its group at the line that is shown: see what led there on this rank"
+)
 RULE = Rule(
     code="DDP403",
     name="rank-killed-by-signal",

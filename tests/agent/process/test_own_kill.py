@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,21 +15,32 @@ from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 
 
 @pytest.mark.parametrize(
-    ("number", "own", "kept"), [(signal.SIGKILL, True, True), (signal.SIGKILL, False, False), (0, True, False)]
+    ("send", "kept"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), True),
+        (lambda: os.kill(0, signal.SIGKILL), True),
+        (lambda: os.kill(-os.getpgrp(), signal.SIGKILL), True),
+        (lambda: os.kill(os.getppid(), signal.SIGKILL), False),
+        (lambda: os.kill(os.getpid(), 0), False),
+        (lambda: os.killpg(os.getpgrp(), signal.SIGKILL), True),
+        (lambda: os.killpg(os.getpgrp() + 1, signal.SIGKILL), False),
+        (lambda: signal.raise_signal(signal.SIGKILL), True),
+        (lambda: signal.raise_signal(signal.SIGUSR1), False),
+    ],
 )
 def test_the_stack_of_a_rank_that_kills_itself_is_kept(
-    number: int, own: bool, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    send: Callable[[], None], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    sent: list[tuple[int, ...]] = []
+    for module, name in ((os, "kill"), (os, "killpg"), (signal, "raise_signal")):
+        monkeypatch.setattr(module, name, lambda *given: sent.append(given))
     rank = Rank(str(tmp_path))
     rank.place([], {"rank": 0, "world_size": 1})
     _record_own_kill(rank)
-    pid = os.getpid() if own else os.getppid()
 
-    os.kill(pid, number)
+    send()
 
-    assert sent == [(pid, number)]
+    assert len(sent) == 1
     assert Path(rank.path("crash")).exists() == kept
     if kept:
         (main,) = [thread for thread in from_faulthandler(Path(rank.path("crash")).read_text()) if thread.main]

@@ -229,22 +229,30 @@ def _record_own_kill(rank: Rank) -> None:
     import faulthandler
     import signal
 
-    original, fatal = os.kill, signal.SIGKILL
+    fatal = signal.SIGKILL
 
-    @functools.wraps(original)
-    def kill(pid: int, number: int, /) -> None:
-        main = threading.current_thread() is threading.main_thread()
-        if number == fatal and pid == os.getpid() and main and rank.is_here:
-            with (
-                rank.giving_up("keeping the stack of a rank that kills itself"),
-                open(rank.path("crash"), "wb") as file,
-            ):
-                file.write(b"Fatal Python error: Killed\n\n")
-                file.flush()
-                faulthandler.dump_traceback(file)
-        original(pid, number)
+    def keeping(original: Callable[..., None], *, is_own: Callable[..., bool]) -> Callable[..., None]:
+        """`original`, whose last argument is a signal; the others say to whom, and `is_own` whether that is this process."""
 
-    os.kill = kill
+        @functools.wraps(original)
+        def send(*target_and_number: int) -> None:
+            *target, number = target_and_number
+            main = threading.current_thread() is threading.main_thread()
+            if number == fatal and main and rank.is_here and is_own(*target):
+                with (
+                    rank.giving_up("keeping the stack of a rank that kills itself"),
+                    open(rank.path("crash"), "wb") as file,
+                ):
+                    file.write(b"Fatal Python error: Killed\n\n")
+                    file.flush()
+                    faulthandler.dump_traceback(file)
+            original(*target_and_number)
+
+        return send
+
+    os.kill = keeping(os.kill, is_own=lambda process: process in {os.getpid(), 0, -os.getpgrp()})
+    os.killpg = keeping(os.killpg, is_own=lambda group: group in {os.getpgrp(), 0})
+    signal.raise_signal = keeping(signal.raise_signal, is_own=lambda: True)
 
 
 def _record_os_exit(rank: Rank, left: Callable[..., None]) -> None:
