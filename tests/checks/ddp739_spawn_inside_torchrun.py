@@ -87,45 +87,34 @@ def module_beside(text: str) -> Evidence:
     return replace(started, job=(*started.job, *program.job))
 
 
+CLAIMED_TWICE = (
+    "torchrun starts 4 processes of {}, and each of them spawns ranks of its own: the ranks of all of them claim the same "
+    "numbers"
+)
 SICK = (
     Sick(
         evidence=in_a_pod(4),
-        says=(
-            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
-            "all of them claim the same numbers"
-        ),
+        says=CLAIMED_TWICE.format("train.py"),
         where=("train.py:12 <module>", "job.yaml:14"),
     ),
     Sick(
         evidence=module_beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 -m cli --epochs 3\n"),
-        says=(
-            "torchrun starts 4 processes of cli.py, and each of them spawns ranks of its own: the ranks of "
-            "all of them claim the same numbers"
-        ),
+        says=CLAIMED_TWICE.format("cli.py"),
         where=("train.py:12 main", "job.sh:3"),
     ),
     Sick(
         evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n"),
-        says=(
-            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
-            "all of them claim the same numbers"
-        ),
+        says=CLAIMED_TWICE.format("train.py"),
         where=("train.py:12 <module>", "job.sh:3"),
     ),
     Sick(
         evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", SEVERAL),
-        says=(
-            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
-            "all of them claim the same numbers"
-        ),
+        says=CLAIMED_TWICE.format("train.py"),
         where=("train.py:15 <module>", "job.sh:3"),
     ),
     Sick(
         evidence=beside(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n", PROCESSES),
-        says=(
-            "torchrun starts 4 processes of train.py, and each of them spawns ranks of its own: the ranks of "
-            "all of them claim the same numbers"
-        ),
+        says=CLAIMED_TWICE.format("train.py"),
         where=("train.py:12 <module>", "job.sh:3"),
     ),
 )
