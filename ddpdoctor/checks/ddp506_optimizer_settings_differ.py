@@ -102,7 +102,7 @@ def _by_rank(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
         for value in place.rank_values if place is not None else ():
             texts = (*value.targets, value.text) if value.compares else value.targets
             if frame is not None and value.line <= frame.line and any(map(name.search, texts)):
-                at = Frame(file=frame.file, line=value.line, function=frame.function)
+                at = frame.at_line(value.line)
                 yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")
 
 

@@ -11,7 +11,7 @@ from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import trains
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Change, Function
-from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.messages.code_findings import code_finding, line_beside
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -130,18 +130,12 @@ def _off_until_step(function: Function, forwards: list[Call]) -> Change | None:
 def _off_for_good(step: Call, forward: Call, switch: Change) -> Finding:
     return code_finding(
         RULE,
-        f"`{switch.key} = {switch.value.text}` {_stays(switch)} before the step in {_line(step, forward)}, which uses "
-        "gradients of this rank alone",
+        f"`{switch.key} = {switch.value.text}` {_stays(switch)} before the step in "
+        f"{line_beside(step.place, forward.place)}, which uses gradients of this rank alone",
         switch.place,
         forward.place,
         remedy=f"set `{switch.key} = True` for the forward and backward of the last micro-batch",
     )
-
-
-def _line(step: Call, forward: Call) -> str:
-    """Where a step stands, for a reader who has the forward before him."""
-    near = step.place.file == forward.place.file
-    return f"line {step.place.line}" if near else f"{step.place.file}:{step.place.line}"
 
 
 def _stays(switch: Change) -> str:
@@ -167,7 +161,8 @@ def _never(step: Call, forward: Call) -> Finding:
     assert context is not None
     return code_finding(
         RULE,
-        f"every forward runs under `{context.text}`: the step in {_line(step, forward)} uses gradients of this rank alone",
+        f"every forward runs under `{context.text}`: the step in {line_beside(step.place, forward.place)} uses gradients of "
+        "this rank alone",
         replace(forward.place, line=context.line, column=1),
         forward.place,
         step.place,

@@ -9,7 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.grouping import grouped
-from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.messages.code_findings import code_finding, line_beside
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -30,16 +30,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if state is not None and load is not None:
             yield code_finding(
                 RULE,
-                f"{state.text} has keys that begin with `module.`, and {load.text} in {_line(load, state)} loads into the "
-                "model without its wrapper, which has none",
+                f"{state.text} has keys that begin with `module.`, and {load.text} in "
+                f"{line_beside(load.place, state.place)} loads into the model without its wrapper, which has none",
                 state.place,
                 load.place,
             )
-
-
-def _line(load: Call, state: Call) -> str:
-    same = load.place.file == state.place.file
-    return f"line {load.place.line}" if same else f"{load.place.file}:{load.place.line}"
 
 
 def _around(graph: CallGraph, function: Function, save: Call) -> list[Call]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
 
@@ -19,6 +19,10 @@ class Frame:
     """The number of the line, from 1."""
     function: str
     """The name of the function, `<module>` outside of any."""
+
+    def at_line(self, line: int) -> Frame:
+        """Another line of the same function."""
+        return replace(self, line=line)
 
 
 _WORKER_LOOP = "_worker_loop"  # of torch.utils.data, in a process that makes batches

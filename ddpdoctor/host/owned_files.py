@@ -14,6 +14,7 @@ import struct
 from pathlib import Path
 
 MOST_BYTES = 1 << 30
+MAX_SOURCE_BYTES = 4 << 20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 _PEER = struct.Struct("3i")  # struct ucred: process, user, group
 
@@ -62,8 +63,8 @@ def _check_file(descriptor: int, owner: int | None, path: Path | str) -> os.stat
     return found
 
 
-def read_source(path: Path, owner: int | None, *, most: int) -> bytes | None:
-    """A file of source code that `owner` could read too; None where it has more than `most` bytes or is no regular file.
+def read_source(path: Path, owner: int | None) -> bytes | None:
+    """A file of source code that `owner` could read too; None where it is very large or no regular file.
 
     Raises:
         OSError: there is no such file, or it may not be read by us or by `owner`.
@@ -71,11 +72,11 @@ def read_source(path: Path, owner: int | None, *, most: int) -> bytes | None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_SOURCE_BYTES:
             return None
         if not found.st_mode & stat.S_IROTH:
             check_owner(found.st_uid, owner, path)
-        return file.read(most)
+        return file.read(MAX_SOURCE_BYTES)
 
 
 def other_user(pid: int) -> int | None:

@@ -86,9 +86,7 @@ def free_port() -> int:
     raise UndecidedError(f"none of {TRIED_PORTS} ports from {FIRST_PORT} on is free on this host")
 
 
-def run_node(
-    place: NodePlace, *, deadline_seconds: float, on_wait: Callable[[WaitingProcess], None] = lambda _: None
-) -> Evidence:
+def run_node(place: NodePlace, *, deadline_seconds: float, on_wait: Callable[[WaitingProcess], None]) -> Evidence:
     """What this node found; on node 0 what all nodes found, each with its own facts.
 
     `on_wait` is called once a second until the nodes have met.

@@ -137,7 +137,7 @@ def run_ranks(
 
 
 def ranks_command(
-    program: Path, arguments: Sequence[str] = (), *, nproc: int | None, logs: str
+    program: Path, arguments: Sequence[str], *, nproc: int | None, logs: str
 ) -> tuple[list[str], dict[str, str]]:
     """The command that runs `program` on `nproc` local ranks, or as the one rank that a launcher made of us; and its variables.
 

@@ -35,9 +35,14 @@ def code_finding(
     return replace(found, measured=measured or {}, fix=fix)
 
 
-def fix(edit: Edit, place: Place, *, old: str = "", new: str = "", safe: bool = True, column: int | None = None) -> Fix:
-    """A change at `place`; `column` in place of its own."""
-    return Fix(edit=edit, file=place.file, line=place.line, column=column or place.column, old=old, new=new, safe=safe)
+def fix(edit: Edit, place: Place, *, old: str = "", new: str = "", safe: bool = True) -> Fix:
+    """A change at `place`."""
+    return Fix(edit=edit, file=place.file, line=place.line, column=place.column, old=old, new=new, safe=safe)
+
+
+def line_beside(place: Place, shown: Place) -> str:
+    """`line 12`, or `other.py:12`, where a finding shows the line `shown`, too."""
+    return f"line {place.line}" if place.file == shown.file else f"{place.file}:{place.line}"
 
 
 def where(place: Place, note: str = "") -> Where:

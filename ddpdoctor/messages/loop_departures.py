@@ -7,7 +7,6 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
 from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
-from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.grouping import grouped
 from ddpdoctor.messages.ways_out import MOST_JUMPS, note_of, past_a_turn
 from ddpdoctor.model import Where, group_ranks, verb
@@ -80,8 +79,4 @@ def where(departure: LoopDeparture) -> list[Where]:
         shown = [(frame.line, f"near forward {departure.forwards}")]
     elif not shown:
         shown = [(loop.line, f"the loop `{loop.head}`")]
-    return [
-        Where.at(Frame(file=frame.file, line=line, function=frame.function), rank=rank, note=note)
-        for line, note in shown
-        for rank in departure.ranks
-    ]
+    return [Where.at(frame.at_line(line), rank=rank, note=note) for line, note in shown for rank in departure.ranks]

@@ -27,7 +27,7 @@ def in_functions(frames: Iterable[Frame], rank: int | None, code: SourceCode | N
             tells = value.compares or value.limits or (place is not None and value.bounds(place.loops))
             if tells and (frame.file, value) not in seen:
                 seen.add((frame.file, value))
-                at = Frame(file=frame.file, line=value.line, function=frame.function)
+                at = frame.at_line(value.line)
                 yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations
-from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.messages import ways_out
 from ddpdoctor.model import Where, group_ranks
 
@@ -26,6 +25,6 @@ def sentence(found: UnequalIterations) -> str:
 def where(found: UnequalIterations) -> Iterator[Where]:
     """The statements by which ranks may have left the loop, or else its head."""
     out = [*ways_out.of_loops([(found.frame, found.loop)], found.left)]
-    head = Frame(file=found.frame.file, line=found.loop.line, function=found.frame.function)
+    head = found.frame.at_line(found.loop.line)
     note = "ranks make different numbers of turns of this loop"
     yield from out or [Where.at(head, rank=rank, note=note) for rank in found.left]

@@ -69,7 +69,7 @@ def of_loops(
     found = [*jumps.values()]
     by_rank = [(frame, jump) for frame, jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)]
     for frame, jump in (by_rank if by_rank or by_rank_only else found)[:MOST_JUMPS]:
-        place = Frame(file=frame.file, line=jump.line, function=frame.function)
+        place = frame.at_line(jump.line)
         yield from (Where.at(place, rank=rank, note=note_of(jump)) for rank in ranks)
 
 
@@ -85,7 +85,7 @@ def if_only_one(left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int]) -> Ite
         return
     for frame, loop in left:
         if _OF_A_LENGTH.search(loop.head):
-            place = Frame(file=frame.file, line=loop.line, function=frame.function)
+            place = frame.at_line(loop.line)
             yield from (Where.at(place, rank=rank, note=f"the loop `{loop.head}`") for rank in ranks)
             return
 
@@ -94,7 +94,7 @@ def past_a_turn(over: Iterable[tuple[Frame, Jump]], ranks: Sequence[int]) -> Ite
     """The statements by which these ranks may have passed over the rest of a turn; not those whose test names another rank."""
     for frame, jump in [*over][:MOST_JUMPS]:
         under = ranks_under(jump.condition, ranks) if selects_ranks(jump.test) else ranks
-        place = Frame(file=frame.file, line=jump.line, function=frame.function)
+        place = frame.at_line(jump.line)
         note = f"{note_of(jump)}: a turn that takes it makes no such call"
         yield from (Where.at(place, rank=rank, note=note) for rank in under)
 
@@ -119,7 +119,7 @@ def _of_waiting(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
             leads_out = jump.word in ("break", "return") and (frame.file, jump.line) not in shown
             if leads_out and lets_pass_only(jump, desync.ended, [*desync.issued]):
                 shown.add((frame.file, jump.line))
-                place = Frame(file=frame.file, line=jump.line, function=frame.function)
+                place = frame.at_line(jump.line)
                 yield from (Where.at(place, rank=rank, note=note_of(jump)) for rank in desync.ended)
 
 

@@ -118,7 +118,7 @@ def _record(data: bytes, taken_at: float) -> FlightRecord:
     return record_of(decode(data), taken_at=taken_at)
 
 
-def thread_ids(path: Path, owner: int | None = None) -> frozenset[int]:
+def thread_ids(path: Path, owner: int | None) -> frozenset[int]:
     """The addresses by which the threads that made the calls of a dump know themselves; empty where it does not tell any.
 
     Raises:

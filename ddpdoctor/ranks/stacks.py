@@ -36,13 +36,13 @@ class NoStacks(Exception):  # noqa: N818 - it is an answer: the reason why there
     """Stacks could not be read; the message says exactly what is missing."""
 
 
-def py_spy(pid: int, *, native: bool = False, stopped: bool = False) -> tuple[Thread, ...]:
-    """The threads of process `pid`. A stopped process is read without pausing it: it would never answer.
+def py_spy(pid: int) -> tuple[Thread, ...]:
+    """The threads of process `pid`.
 
     Raises:
         NoStacks: py-spy is missing, may not attach, or the process is no Python or gone.
     """
-    found = py_spy_each([pid], native=native, stopped=[pid] if stopped else ())[pid]
+    found = py_spy_each([pid])[pid]
     if isinstance(found, NoStacks):
         raise found
     return found

@@ -20,9 +20,7 @@ FILE = "pyproject.toml"
 TABLE = "tool.ddpdoctor"
 
 
-def tables_above(
-    start: Path, on_stranger: Callable[[Path], None] = lambda _: None
-) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def tables_above(start: Path, on_stranger: Callable[[Path], None]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """The files at or above `start` that may speak for who runs ddpdoctor there, the nearest first, and the table of each.
 
     `on_stranger` is called with a file that holds the table, belongs to another user and is passed over.

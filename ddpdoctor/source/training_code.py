@@ -118,7 +118,7 @@ def judged_by(judge: Judge | None, code: TrainingCode, unreadable: tuple[tuple[s
     return Reading(TrainingCode(modules=tuple(comments)), unreadable, (judge(code),))
 
 
-def read_apart(files: Sequence[Path], judge: Judge | None = None) -> Reading:
+def read_apart(files: Sequence[Path], judge: Judge | None) -> Reading:
     """As `read_files`, of files that neither train on several ranks nor belong to what does: nothing of them is kept."""
     modules: list[Module] = []
     unreadable: list[tuple[str, str]] = []

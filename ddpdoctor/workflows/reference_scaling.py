@@ -48,7 +48,7 @@ def ranks_of(words: str) -> tuple[int, ...]:
 
 
 def run_scaling(
-    arguments: Sequence[str], *, ranks: Sequence[int], deadline_seconds: float, on_event: OnEvent | None = None
+    arguments: Sequence[str], *, ranks: Sequence[int], deadline_seconds: float, on_event: OnEvent | None
 ) -> Evidence:
     """The evidence of a weak and a strong run on each number of ranks, and of the last weak run.
 

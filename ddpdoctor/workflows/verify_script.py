@@ -50,8 +50,8 @@ def track_script(
     *,
     stall_after: float,
     quiet_stdout: bool,
-    on_wait: Callable[[WaitingProcess], None] | None = None,
-    on_gather: Callable[[WaitingProcess], None] = lambda _: None,
+    on_wait: Callable[[WaitingProcess], None] | None,
+    on_gather: Callable[[WaitingProcess], None],
 ) -> Iterator[Tracked]:
     """Run a script with the tracker in each rank: on local ranks, or as the one rank that a launcher made of us.
 

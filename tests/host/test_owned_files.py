@@ -61,7 +61,7 @@ def test_source_is_read_where_the_user_could_read_it_too(tmp_path: Path) -> None
     script.chmod(0o644)
     assert source_of(here, ANOTHER) is not None
     assert overwrites_of(here, ANOTHER) is not None
-    assert read_source(pipe, None, most=100) is None
+    assert read_source(pipe, None) is None
 
 
 def test_a_socket_of_another_user_is_not_asked(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ WITH_ONE_COUNT = ("2.0", "2.1")  # versions in which one number counts all calls
 
 
 def completed_by(
-    timeline: Timeline, group: GroupTimeline, *, transfers: bool, dropped: frozenset[int] = frozenset()
+    timeline: Timeline, group: GroupTimeline, *, transfers: bool, dropped: frozenset[int]
 ) -> dict[int, int]:
     """The number of the last collective of the group that each rank has completed, where its dump shows it.
 

@@ -38,7 +38,7 @@ def stopped_ranks(
     completed: Mapping[int, Mapping[int, int]],
     stale: Collection[int],
     *,
-    without_dump: Collection[int] = (),
+    without_dump: Collection[int],
 ) -> Iterator[UncompletedCall]:
     """Per rank the oldest collective, else send, that it enqueued and has not completed, and that peers have.
 

@@ -44,7 +44,7 @@ class _Happened(Enum):
 
 
 def gradient_divergences(
-    seen: Mapping[int, StepSeen], step: int, *, apart: Collection[str] = ()
+    seen: Mapping[int, StepSeen], step: int, *, apart: Collection[str]
 ) -> Iterator[GradientsNotReduced | ParameterOutside | GradientsChanged | CollectiveDiffers]:
     """The gradients that differ between ranks when the optimizer gets them, by what happened to them.
 

@@ -95,9 +95,7 @@ class Chart:
         return " ".join(f"{x},{y}" for x, y in self.pixels(series))
 
 
-def linear_axis(
-    text: str, values: Iterable[float], *, from_zero: bool = False, shown: Callable[[float], str] = "{:g}".format
-) -> Axis:
+def linear_axis(text: str, values: Iterable[float], *, from_zero: bool = False) -> Axis:
     """An axis around `values` with round ticks; it begins at 0 where asked to."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = (0.0 if from_zero else min(known)), max(known)
@@ -111,7 +109,7 @@ def linear_axis(
         text=text,
         low=low,
         high=high,
-        ticks=tuple((low + step * number, shown(round(low + step * number, 12))) for number in range(count + 1)),
+        ticks=tuple((low + step * number, f"{round(low + step * number, 12):g}") for number in range(count + 1)),
     )
 
 
@@ -123,13 +121,13 @@ def size_axis(text: str, sizes: Sequence[float], shown: Callable[[float], str]) 
     return Axis(text=text, low=known[0], high=known[-1], ticks=ticks, log=True)
 
 
-def decade_axis(text: str, values: Sequence[float], shown: Callable[[float], str] = "{:g}".format) -> Axis:
+def decade_axis(text: str, values: Sequence[float]) -> Axis:
     """A logarithmic axis from one power of ten to another."""
     known = [value for value in values if value > 0] or [1.0]
     low, high = math.floor(math.log10(min(known)) + 1e-9), math.ceil(math.log10(max(known)) - 1e-9)
     high = max(high, low + 1)
     every = math.ceil((high - low + 1) / MOST_TICKS)
-    ticks = tuple((10.0**power, shown(10.0**power)) for power in range(low, high + 1, every))
+    ticks = tuple((10.0**power, f"{10.0**power:g}") for power in range(low, high + 1, every))
     return Axis(text=text, low=10.0**low, high=10.0**high, ticks=ticks, log=True)
 
 

@@ -67,7 +67,7 @@ class RankSection:
     """How many groups are not shown."""
 
 
-def rank_section(evidence: Evidence, derive: Deriver, shown: Collection[tuple[str, int]] = ()) -> RankSection | None:
+def rank_section(evidence: Evidence, derive: Deriver, shown: Collection[tuple[str, int]]) -> RankSection | None:
     """The groups, the largest first; None where nobody looked at any rank. Excerpts of the places `shown` are left out."""
     active = sorted(_active(evidence, derive, shown), key=lambda group: -group.number)
     ended = sorted(_ended(evidence, shown), key=lambda group: -group.number)

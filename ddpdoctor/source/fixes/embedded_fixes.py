@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.model import Fix
-from ddpdoctor.source.fixes.apply import fixed
 from ddpdoctor.source.notebooks import edited, file_and_cell, with_sources
 from ddpdoctor.source.python_text import python_blocks, python_cells
 
@@ -14,7 +13,7 @@ Fixer = Callable[[str, Sequence[Fix]], tuple[str, list[Fix]]]
 """What makes fixes in a text, or says which can be made; returns the text and these."""
 
 
-def fixed_notebook(text: str, fixes: Sequence[Fix], fixer: Fixer = fixed) -> tuple[str, list[Fix]]:
+def fixed_notebook(text: str, fixes: Sequence[Fix], fixer: Fixer) -> tuple[str, list[Fix]]:
     """As `fixer`, of a notebook whose cells the fixes name; only the text of those cells changes, magics stay.
 
     Raises:
@@ -35,7 +34,7 @@ def fixed_notebook(text: str, fixes: Sequence[Fix], fixer: Fixer = fixed) -> tup
     return (with_sources(text, cells, new), made) if new else (text, [])
 
 
-def fixed_blocks(text: str, fixes: Sequence[Fix], fixer: Fixer = fixed) -> tuple[str, list[Fix]]:
+def fixed_blocks(text: str, fixes: Sequence[Fix], fixer: Fixer) -> tuple[str, list[Fix]]:
     """As `fixer`, of the blocks of Python in a Markdown file; each is a module of its own.
 
     Raises:

@@ -7,14 +7,12 @@ import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.stack_lines.group_arguments import last_name, passes_a_group
 from ddpdoctor.source.stack_lines.rank_dataflow import names_of_the_rank
+from ddpdoctor.source.stack_lines.source_files import source_tree
 
-MAX_SOURCE_BYTES = 4 << 20
 _MODULES = ("", "dist", "distributed", "torch.distributed")
 _MOST_NODES = 50  # of an expression
 _NAMED_AS_THE_RANK = frozenset({"rank", "global_rank", "world_rank", "local_rank"})
@@ -78,15 +76,14 @@ class CallOfTorch:
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-def call_of_torch(file: str, line: int, op: str, owner: int | None = None) -> CallOfTorch | None:
+def call_of_torch(file: str, line: int, op: str, owner: int | None) -> CallOfTorch | None:
     """The only call of `op` at this line; None where there is not one such call, or where it may be one of another group."""
+    tree = source_tree(file, owner)
+    if tree is None:
+        return None
     try:
-        text = read_source(Path(file), owner, most=MAX_SOURCE_BYTES)
-        if text is None:
-            return None
-        tree = ast.parse(text)
         ranks = frozenset(names_of_the_rank(tree)) | (_NAMED_AS_THE_RANK - stored_in([tree]))
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+    except RecursionError:
         return None
     calls = [found for found in _calls(tree, line) if last_name(found[0]) == op]
     if len(calls) != 1 or passes_a_group(calls[0][0]) or dotted(calls[0][0].func) not in _of_torch(op):

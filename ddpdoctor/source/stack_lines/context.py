@@ -7,16 +7,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import Branches, CodePlace, Loop, RankValue, Request, SourceCode
 from ddpdoctor.source.stack_lines.calls_before_line import branches_before, collectives_before, comes_straight
 from ddpdoctor.source.stack_lines.conditions_around import ConditionsAround
-from ddpdoctor.source.stack_lines.excerpts import excerpt_at, source_bytes, source_lines
+from ddpdoctor.source.stack_lines.excerpts import excerpt_at
 from ddpdoctor.source.stack_lines.framework_requests import wanted_by
 from ddpdoctor.source.stack_lines.group_arguments import passes_a_group
 from ddpdoctor.source.stack_lines.rank_dataflow import names_of_the_rank, values_by_rank
+from ddpdoctor.source.stack_lines.source_files import source_bytes, source_lines
 from ddpdoctor.source.stack_lines.waiting_loops import awaited
 from ddpdoctor.source.stack_lines.ways_out import exits_before, jumps_of_loop
 from ddpdoctor.source.syntax.code_text import short
@@ -39,7 +39,7 @@ def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode |
     places: list[CodePlace] = []
     requests: list[Request] = []
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
-        text = source_bytes(Path(file), owner)
+        text = source_bytes(file, owner)
         found = _index(file, text) if text is not None else None
         if found is not None:
             requests += found.requests() if is_users(file) else ()

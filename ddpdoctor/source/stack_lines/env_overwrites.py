@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from pathlib import Path
 
 from ddpdoctor.analysis.launch.env_overrides import overwritten, sets_unnamed
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites
-from ddpdoctor.host.owned_files import read_source
+from ddpdoctor.source.stack_lines.source_files import source_bytes
 
 OF_THE_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT")
-MAX_SOURCE_BYTES = 4 << 20
 
 
 def overwrites_of(frames: Iterable[Frame], owner: int | None = None) -> EnvOverwrites | None:
@@ -22,7 +20,7 @@ def overwrites_of(frames: Iterable[Frame], owner: int | None = None) -> EnvOverw
     """
     found = []
     for file in sorted({frame.file for frame in frames if is_users(frame.file)}):
-        text = _text(Path(file), owner)
+        text = (source_bytes(file, owner) or b"").decode(errors="replace")
         found += [
             EnvOverwrite(
                 name=one.name,
@@ -50,10 +48,3 @@ def _function_around(text: str, line: int) -> str:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(around)[1] if around else "<module>"
-
-
-def _text(path: Path, owner: int | None) -> str:
-    try:
-        return (read_source(path, owner, most=MAX_SOURCE_BYTES) or b"").decode(errors="replace")
-    except (OSError, ValueError):
-        return ""

@@ -1,15 +1,13 @@
-"""Reads the user's source files, and the lines of them that a report shows."""
+"""The lines of the user's source files that a report shows."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from ddpdoctor.evidence.source import CodePlace, SourceCode
-from ddpdoctor.host.owned_files import read_source
+from ddpdoctor.source.stack_lines.source_files import source_bytes, source_lines
 
-MAX_SOURCE_BYTES = 4 << 20
 LINES_AROUND = 3  # before and after a line, for a report
 MAX_LINE = 200  # characters of a line in a report
 
@@ -21,7 +19,7 @@ def excerpts_at(places: Iterable[tuple[str, int]]) -> SourceCode:
     """
     found = []
     for file, group in itertools.groupby(sorted(places), key=lambda place: place[0]):
-        text = source_bytes(Path(file)) if not file.endswith(".ipynb") else None
+        text = source_bytes(file) if not file.endswith(".ipynb") else None
         if text is not None:
             lines = source_lines(text)
             found += [
@@ -31,19 +29,6 @@ def excerpts_at(places: Iterable[tuple[str, int]]) -> SourceCode:
                 if len(excerpt) > line - first
             ]
     return SourceCode(places=tuple(found))
-
-
-def source_bytes(path: Path, owner: int | None = None) -> bytes | None:
-    """The contents of a source file; None where it cannot be read, or, with `owner`, where this user may not read it."""
-    try:
-        return read_source(path, owner, most=MAX_SOURCE_BYTES)
-    except (OSError, ValueError):
-        return None
-
-
-def source_lines(text: bytes) -> list[str]:
-    """The lines as Python counts them: a form feed ends none."""
-    return text.decode(errors="replace").split("\n")
 
 
 def excerpt_at(lines: Sequence[str], line: int) -> tuple[int, tuple[str, ...]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.host.owned_files import read_source
-from ddpdoctor.source.stack_lines.call_expressions import MAX_SOURCE_BYTES, call_of_torch, names_in, stored_in
+from ddpdoctor.source.stack_lines.call_expressions import call_of_torch, names_in, stored_in
 from ddpdoctor.source.stack_lines.call_roots import RootArgument
+from ddpdoctor.source.stack_lines.source_files import source_tree
 
 # what makes the handle, with the half of a transfer that it is, and the arguments and place of the partner
 MADE_BY = {"isend": ("send", ("dst",), 1), "irecv": ("recv", ("src",), 1)}
@@ -42,7 +41,7 @@ class WaitedTransfer:
     """The line of the stack in whose function it was issued, by whose variables the partner is known."""
 
 
-def waited_transfer(stack: Sequence[Frame], owner: int | None = None) -> WaitedTransfer | None:
+def waited_transfer(stack: Sequence[Frame], owner: int | None) -> WaitedTransfer | None:
     """What the only `wait()` at the innermost line of the user's waits for: the call itself, or the one assigned to that name.
 
     A name that is a parameter is what the calling line gives. None where the source does not tell, or the partner may follow
@@ -66,7 +65,7 @@ def _issued(stack: Sequence[Frame], owner: int | None) -> tuple[ast.Call, Frame]
     """The call that made the handle that is waited for, and the line of the stack in whose function it stands."""
     passed: _Parameter | None = None
     for frame in stack:
-        tree = _parsed(frame.file, owner)
+        tree = source_tree(frame.file, owner)
         if tree is None:
             return None
         found = [*(_waited(tree, frame) if passed is None else _passed(tree, frame, passed))]
@@ -80,14 +79,6 @@ def _issued(stack: Sequence[Frame], owner: int | None) -> tuple[ast.Call, Frame]
         if passed is None:
             return None
     return None
-
-
-def _parsed(file: str, owner: int | None) -> ast.Module | None:
-    try:
-        text = read_source(Path(file), owner, most=MAX_SOURCE_BYTES)
-        return ast.parse(text) if text is not None else None
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
 
 
 def _calls_at(tree: ast.Module, line: int) -> Iterator[tuple[ast.Call, _Function]]:

@@ -170,7 +170,7 @@ class ExitReason:
         return Error("SystemExit", str(status)[:MOST_CHARACTERS], _stack_of_the_caller(above))
 
 
-def _stack_of_the_caller(above: int = 0) -> tuple[SourceLine, ...]:
+def _stack_of_the_caller(above: int) -> tuple[SourceLine, ...]:
     """The stack of whoever called the function that asks; `above` is how many more frames are ours."""
     import traceback
 

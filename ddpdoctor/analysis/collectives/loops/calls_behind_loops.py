@@ -13,7 +13,7 @@ from ddpdoctor.evidence.source import Condition, Loop, SourceCode, place_of
 
 
 def calls_behind(
-    calls: Mapping[int, CollectiveCalls], code: SourceCode | None, timeline: Timeline | None = None
+    calls: Mapping[int, CollectiveCalls], code: SourceCode | None, timeline: Timeline | None
 ) -> Mapping[int, CollectiveCall]:
     """The last call of each of these ranks, if it came after its last forward and is behind the loop around that."""
     return {

@@ -76,10 +76,7 @@ def by_branches(path: tuple[Frame, ...], ranks: Sequence[int], code: SourceCode)
         return None
     differing = {rank: calls[at] for rank, calls in inorder.items() if len(calls) > at}
     return BranchDivergence(
-        calls={
-            rank: FirstCall(op=call.op, place=Frame(file=path[-1].file, line=call.line, function=path[-1].function))
-            for rank, (call, _) in differing.items()
-        },
+        calls={rank: FirstCall(op=call.op, place=path[-1].at_line(call.line)) for rank, (call, _) in differing.items()},
         conditions={rank: condition for rank, (_, condition) in differing.items() if condition is not None},
         frame=path[-1],
     )
@@ -104,11 +101,7 @@ def _first(frame: Frame, stacks: Stacks, code: SourceCode) -> FirstCall | None:
         return None
     if place.collectives:
         first = place.collectives[0]
-        return (
-            None
-            if first.grouped
-            else FirstCall(op=first.op, place=Frame(file=frame.file, line=first.line, function=frame.function))
-        )
+        return None if first.grouped else FirstCall(op=first.op, place=frame.at_line(first.line))
     main = stacks.main.frames if stacks.main is not None else ()
     above = main[: main.index(frame)] if frame in main else ()
     inner = [one.function for one in above if one.file.endswith("/torch/distributed/distributed_c10d.py")]

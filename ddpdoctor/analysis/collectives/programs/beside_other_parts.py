@@ -17,7 +17,7 @@ MANY = 4  # ranks that have all made as many calls
 MOST_POINTS = 256  # looked at, the latest first
 
 
-def surplus_in_step(mine: RankProgram, others: Sequence[RankProgram], kind: Kind, since: int = -1) -> int | None:
+def surplus_in_step(mine: RankProgram, others: Sequence[RankProgram], kind: Kind, since: int) -> int | None:
     """By how many calls of this kind the rank is ahead of most others at the last collective that they share; below 0, behind.
 
     Only collectives behind the place `since` of its record count. None where they do not tell, or where the rank was not in step
