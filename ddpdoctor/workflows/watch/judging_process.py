@@ -36,9 +36,9 @@ class JudgingProcess:
         with contextlib.suppress(OSError):
             self._process = start_guarded(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def needs_a_look(self) -> bool:
-        """Whether it has ended by now, and found something or failed; true once for each start."""
-        if self._process is None or self._process.poll() is None:
+    def needs_a_look(self, within: float = 0.0) -> bool:
+        """Whether it has ended by now, or `within` so many seconds, and found something or failed; true once for each start."""
+        if self._process is None or not _ends(self._process, within):
             return False
         code = self._process.returncode
         self.close()
@@ -49,3 +49,9 @@ class JudgingProcess:
         if self._process is not None:
             end(self._process)
             self._process = None
+
+
+def _ends(process: subprocess.Popen[str], within: float) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(within)
+    return process.returncode is not None

@@ -33,6 +33,7 @@ POLL_SECONDS = 0.2
 # of steps before the first check whether a progressing job is slow, which pauses it for 50 ms; then twice as many each time
 PACE_SECONDS = 8.0
 SETTLED_PACE_SECONDS = 15.0  # of steps before a job is called slow while it runs: a warm-up has passed
+LAST_LOOK_SECONDS = 5.0  # after the end of a job, for the samples of its slow rank, which take two
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
 _SERVED = frozenset({Activity.LOCK, Activity.HANDOVER})  # by another thread of the rank
@@ -189,6 +190,8 @@ class Watch:
         if code == 0 and self._resumed is not None and not self._is_asked_to_end():
             yield self._recovered()
         known.job.drain()
+        if code == 0:
+            self._has_looked(LAST_LOOK_SECONDS)
         ended = known.after_exit(code, self._stall)
         yield JobEnd(code, self.nodes.on_exit(ended, code, self._stall if known.killed_at is not None else None))
 
@@ -228,14 +231,20 @@ class Watch:
         if now - self._stepping_since >= self.pace_after and not self._slow_job_rules.is_running:
             self.pace_after *= 2
             self._slow_job_rules.start(str(self.known.directory), as_text(self.known.processors.by_rank()))
-        elif self._slow_job_rules.needs_a_look():
-            self.known.looks = looks_in(self.known.directory) or self.known.looks
+        elif self._has_looked():
             if now - self._stepping_since >= SETTLED_PACE_SECONDS:
                 pace = pace_of(ranks, socket.gethostname(), self.known.processors.by_rank())
                 is_slow = bool(slow_ranks(pace))
                 return_freed_memory()  # the ranks' recorders
                 if is_slow:
                     yield SlowJob(pace.with_facts(self.known.looks))
+
+    def _has_looked(self, within: float = 0.0) -> bool:
+        """Whether the check of the pace has found something, `within` so many seconds; what it saw is then known."""
+        found = self._slow_job_rules.needs_a_look(within)
+        if found:
+            self.known.looks = looks_in(self.known.directory) or self.known.looks
+        return found
 
     def look_again(self) -> float:
         """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -15,13 +14,9 @@ DEADLINE_SECONDS = 90.0
 def answer(process: JudgingProcess, *arguments: str) -> bool:
     """What it answers to `arguments`, once it has."""
     process.start(*arguments)
-    until = time.monotonic() + DEADLINE_SECONDS
-    while process.is_running and time.monotonic() < until:
-        if process.needs_a_look():
-            return True
-        time.sleep(0.05)
+    found = process.needs_a_look(within=DEADLINE_SECONDS)
     assert not process.is_running
-    return False
+    return found
 
 
 def test_a_job_in_which_nothing_is_slow_gives_no_reason_to_look(tmp_path: Path) -> None:
