@@ -49,7 +49,7 @@ def check(
             f"ranks wait for each other in different groups: {waits}{tied}",
             ranks=deadlock.sides.minority,
             where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
-            details=[*dead_threads.sentences(died), *_change(deadlock), *unplaced(deadlock.waits, order)],
+            details=[*dead_threads.sentences(died), *_change(deadlock), *_members(deadlock), *unplaced(deadlock.waits, order)],
             remedy=dead_threads.REMEDY if died else OF_A_GROUP if deadlock.wrong_group else None,
             waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
         )
@@ -62,3 +62,10 @@ def _change(deadlock: Deadlock) -> Iterator[str]:
             f"{group_ranks(ranks)} used these groups in another order before: find what changes the order, or leaves a call "
             f"out, on {verb(ranks, 'this rank', 'these ranks')}"
         )
+
+
+def _members(deadlock: Deadlock) -> Iterator[str]:
+    """`group 1 has ranks 0-2, group 2 has ranks 1-3`: names of groups are not those of the program."""
+    have = [f"{name} has {group_ranks(ranks)}" for name, ranks in sorted(deadlock.members.items())]
+    if have:
+        yield ", ".join(have)

@@ -27,6 +27,8 @@ class Deadlock:
     """The ranks by the group that they are in first, where groups with the same part in the job count as one."""
     wrong_group: bool = False
     """Whether the minority is the one rank whose group is none of those that are used at its line."""
+    members: Mapping[str, tuple[int, ...]]
+    """By name of a group in which they wait, its ranks; without the default group, which has all, and those that are not known."""
     changed_order: bool = False
     """Whether the minority used the groups in another order before, and the others in the order in which they use them now."""
 
@@ -53,9 +55,12 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     found = [waits for waits in found if not _moves(waits.values())]
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
     parts = {group.name: group.group_sequences.group.description or group.name for group in timeline.groups}
+    members = {
+        group.name: group.members for group in timeline.groups if group.name and group.group_sequences.members_known
+    }
     if graph is None:
-        return Deadlocks(tuple(_by_order(_deadlock(waits, parts), timeline) for waits in oldest))
-    return Deadlocks(tuple(_judged(_deadlock(waits, parts), graph, timeline) for waits in oldest[:1]))
+        return Deadlocks(tuple(_by_order(_deadlock(waits, parts, members), timeline) for waits in oldest))
+    return Deadlocks(tuple(_judged(_deadlock(waits, parts, members), graph, timeline) for waits in oldest[:1]))
 
 
 def _judged(deadlock: Deadlock, graph: WaitForGraph, timeline: Timeline) -> Deadlock:
@@ -110,9 +115,15 @@ def _busy(timeline: Timeline, ranks: Collection[int]) -> list[GroupTimeline]:
     return [group for group in timeline.groups if not {*group.open}.isdisjoint(ranks)]
 
 
-def _deadlock(waits: Mapping[int, IssuedCall], parts: Mapping[str, str]) -> Deadlock:
+def _deadlock(
+    waits: Mapping[int, IssuedCall], parts: Mapping[str, str], members: Mapping[str, tuple[int, ...]]
+) -> Deadlock:
     """Groups with the same part in the job are one side: each of them has but a few of the ranks."""
-    return Deadlock(waits=waits, sides=vote({rank: parts.get(one.group, one.group) for rank, one in waits.items()}))
+    return Deadlock(
+        waits=waits,
+        sides=vote({rank: parts.get(one.group, one.group) for rank, one in waits.items()}),
+        members={one.group: members[one.group] for one in waits.values() if one.group in members},
+    )
 
 
 def _cycle(timeline: Timeline) -> dict[int, IssuedCall]:
