@@ -49,7 +49,12 @@ def check(
             f"ranks wait for each other in different groups: {waits}{tied}",
             ranks=deadlock.sides.minority,
             where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
-            details=[*dead_threads.sentences(died), *_change(deadlock), *_members(deadlock), *unplaced(deadlock.waits, order)],
+            details=[
+                *dead_threads.sentences(died),
+                *_change(deadlock),
+                *_members(deadlock),
+                *unplaced(deadlock.waits, order),
+            ],
             remedy=dead_threads.REMEDY if died else OF_A_GROUP if deadlock.wrong_group else None,
             waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
         )

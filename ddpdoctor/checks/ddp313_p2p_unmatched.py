@@ -8,13 +8,14 @@ from ddpdoctor.analysis.collectives.groups.desync import Desyncs
 from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner
-from ddpdoctor.analysis.collectives.transfers.p2p_matching import Handshakes, Unmatched, left_out
+from ddpdoctor.analysis.collectives.transfers.p2p_matching import Handshakes, Unmatched
+from ddpdoctor.analysis.collectives.transfers.turns_left import LeftOut, collective_left_out, transfer_left_out
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.short_waits import seconds_so_far
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.messages import first_deviations
 from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, unplaced, witnesses
@@ -43,9 +44,11 @@ def check(
     guarded: GuardedCalls | None = None,
     exits: PerRank[RankExit] | None = None,
     stall: Stall | None = None,
+    calls: PerRank[CollectiveCalls] | None = None,
 ) -> Iterator[Finding]:
     """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first.
 
+    Of a circle, the rank alone that left out a send or receive which it made at this point in all turns before.
     Where a partner first did other than ranks with its part in the job, that line comes first. Ranks of which the calls of a
     group tell already that they diverged have one cause, which their own finding says better. So has a collective that the
     partners alone make (DDP305). A wait that is short tells nothing, where nothing but dumps shows that the job hung.
@@ -66,9 +69,13 @@ def check(
     for circle in handshakes.unmatched:
         tags = any(one.tag for one in circle)
         first, *others = circle
-        skipped = left_out(first, timeline) if timeline is not None and not others else None
+        skipped = collective_left_out(first, timeline) if timeline is not None and not others else None
         if skipped is not None:
             yield _left_out(first, skipped)
+            continue
+        lacking = transfer_left_out(circle, timeline, calls) if others else None
+        if lacking is not None:
+            yield _out_of_turn(lacking, circle)
             continue
         partner = timeline.waiting(first.partner) if timeline is not None and not others else None
         meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
@@ -94,6 +101,25 @@ def _left_out(one: Unmatched, call: IssuedCall) -> Finding:
         where=[*_where(one), *witnesses({one.partner: call}, [one.partner])],
         remedy=f"look at what rank {one.rank} does before this {one.kind}: a condition around the {call.op}",
         waiting=[one.rank],
+        kind=one.kind,
+    )
+
+
+def _out_of_turn(left: LeftOut, circle: Sequence[Unmatched]) -> Finding:
+    """The rank of a circle that left out what it always did with a rank that waits for it."""
+    one, usual = left.by, left.usual
+    others = [each for each in circle if each is not one]
+    call = _towards(usual.op, usual.partner)
+    return RULE.finding(
+        f"rank {one.rank} did not call {call}, as it did at this point in the turns before, and waits in "
+        f"{_towards(one.kind, one.partner)}; {'; '.join(_describe(each, tags=False) for each in others)}",
+        ranks=[one.rank],
+        where=[
+            *([Where.at(usual.place, rank=one.rank, note=f"{call}, not called in this turn")] if usual.place else ()),
+            *(where for each in (one, *others) for where in _where(each)),
+        ],
+        remedy=f"look at what rank {one.rank} does before this {one.kind}: a condition around the {usual.op}",
+        waiting=[each.rank for each in circle],
         kind=one.kind,
     )
 

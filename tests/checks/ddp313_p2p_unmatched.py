@@ -39,6 +39,19 @@ C10D = f"{TORCH}/distributed/distributed_c10d.py"
 IN_BARRIER = rank(stack((C10D, 5100, "barrier"), user=(95, "train")))
 
 
+LINES = {"S": ("send", 9), "R": ("recv", 11), "r": ("recv", 21), "s": ("send", 23)}
+
+
+def agents_calls(transfers: str, peer: int) -> CollectiveCalls:
+    """Sends and receives with one partner, each with the line of its letter, the last of which waits."""
+    calls = (
+        CollectiveCall(op=op, group="0", seq=None, peer=peer, place=Frame(file=SCRIPT, line=line, function="step"))
+        for op, line in map(LINES.__getitem__, transfers)
+    )
+    *made, last = calls
+    return CollectiveCalls(calls=(*made, replace(last, returned=False)))
+
+
 def stands_in(op: str, peer: int, line: int) -> tuple[object, ...]:
     """A rank whose stack shows a send or a receive, with its partner."""
     place = Frame(file=SCRIPT, line=line, function="step")
@@ -67,6 +80,22 @@ SICK = (
         says="rank 0 waits in recv from rank 1, which did not send; rank 1 waits in recv from rank 0, which did not send",
         ranks=(0, 1),
         where=(f"rank 0 {SCRIPT}:22 step", f"rank 1 {SCRIPT}:22 step"),
+        measured={"waiting": [0, 1], "kind": "recv"},
+    ),
+    # a stage of a pipeline left out its sends, and waits for the backward transfers; its partner does what it always did
+    Sick(
+        evidence=ranks(agents_calls("SSRR" * 3 + "R", 1), agents_calls("rrss" * 3 + "r", 0)),
+        says="rank 0 did not call send to rank 1, as it did at this point in the turns before, and waits in recv from rank 1; "
+        "rank 1 waits in recv from rank 0, which did not send",
+        ranks=(0,),
+        where=(f"rank 0 {SCRIPT}:9 step", f"rank 0 {SCRIPT}:11 step", f"rank 1 {SCRIPT}:21 step"),
+        measured={"waiting": [0, 1], "kind": "recv"},
+    ),
+    Sick(  # what each makes is no turn of what it made before
+        evidence=ranks(agents_calls("SRRSR", 1), agents_calls("rssrr", 0)),
+        says="rank 0 waits in recv from rank 1, which did not send; rank 1 waits in recv from rank 0, which did not send",
+        ranks=(0, 1),
+        where=(f"rank 0 {SCRIPT}:11 step", f"rank 1 {SCRIPT}:21 step"),
         measured={"waiting": [0, 1], "kind": "recv"},
     ),
     # rank 0 left out its broadcast, for which rank 1 waits before it sends

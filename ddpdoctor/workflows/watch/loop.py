@@ -231,13 +231,12 @@ class Watch:
         if now - self._stepping_since >= self.pace_after and not self._slow_job_rules.is_running:
             self.pace_after *= 2
             self._slow_job_rules.start(str(self.known.directory), as_text(self.known.processors.by_rank()))
-        elif self._has_looked():
-            if now - self._stepping_since >= SETTLED_PACE_SECONDS:
-                pace = pace_of(ranks, socket.gethostname(), self.known.processors.by_rank())
-                is_slow = bool(slow_ranks(pace))
-                return_freed_memory()  # the ranks' recorders
-                if is_slow:
-                    yield SlowJob(pace.with_facts(self.known.looks))
+        elif self._has_looked() and now - self._stepping_since >= SETTLED_PACE_SECONDS:
+            pace = pace_of(ranks, socket.gethostname(), self.known.processors.by_rank())
+            is_slow = bool(slow_ranks(pace))
+            return_freed_memory()  # the ranks' recorders
+            if is_slow:
+                yield SlowJob(pace.with_facts(self.known.looks))
 
     def _has_looked(self, within: float = 0.0) -> bool:
         """Whether the check of the pace has found something, `within` so many seconds; what it saw is then known."""

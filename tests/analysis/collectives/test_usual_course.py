@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.collectives.programs.usual_course import Course, course, is_unusual
+from ddpdoctor.analysis.collectives.programs.usual_course import Course, course, usual_instead
 
 STEP, END = [1, 2, 3], [8, 9]  # the calls of a turn, and those behind the loop
 EPOCH = [*STEP * 5, *END]
@@ -38,7 +38,7 @@ def test_a_new_call_without_a_line_tells_nothing() -> None:
 
 def test_a_call_out_of_turn_is_told_only_where_turns_were_alike() -> None:
     a, b, once = 1, 2, 3
-    assert is_unusual([a, b, a, b, b])
-    assert is_unusual([a, b, a, b, a]) is False
-    assert is_unusual([a, b, a, a, b, b]) is None
-    assert is_unusual([a, a, a, once]) is None
+    assert usual_instead([a, b, a, b, b]) == a
+    assert usual_instead([a, b, a, b, a]) == a
+    assert usual_instead([a, b, a, a, b, b]) is None
+    assert usual_instead([a, a, a, once]) is None

@@ -8,7 +8,7 @@ from itertools import combinations
 from operator import attrgetter
 
 from ddpdoctor.analysis.collectives.programs.unlike_groups import rank_in_another_group
-from ddpdoctor.analysis.collectives.programs.usual_course import is_unusual
+from ddpdoctor.analysis.collectives.programs.usual_course import usual_instead
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import on_a_cycle
@@ -28,7 +28,7 @@ class Deadlock:
     wrong_group: bool = False
     """Whether the minority is the one rank whose group is none of those that are used at its line."""
     members: Mapping[str, tuple[int, ...]]
-    """By name of a group in which they wait, its ranks; without the default group, which has all, and those that are not known."""
+    """By name of a group in which they wait, its ranks; not of the default group, which has all, nor where they are unknown."""
     changed_order: bool = False
     """Whether the minority used the groups in another order before, and the others in the order in which they use them now."""
 
@@ -75,9 +75,10 @@ def _judged(deadlock: Deadlock, graph: WaitForGraph, timeline: Timeline) -> Dead
 
 def _by_order(deadlock: Deadlock, timeline: Timeline) -> Deadlock:
     """With the ranks as the minority that use the groups in another order than before, where all others keep theirs."""
-    unusual = {rank: is_unusual(_calls_of_groups(deadlock, rank, timeline)) for rank in deadlock.waits}
-    changed = [rank for rank, is_changed in unusual.items() if is_changed]
-    if None in unusual.values() or not 0 < len(changed) < len(unusual):
+    made = {rank: _calls_of_groups(deadlock, rank, timeline) for rank in deadlock.waits}
+    usual = {rank: usual_instead(calls) for rank, calls in made.items()}
+    changed = [rank for rank, calls in made.items() if usual[rank] != calls[-1]]
+    if None in usual.values() or not 0 < len(changed) < len(usual):
         return deadlock
     return replace(_decided(deadlock, changed), changed_order=True)
 

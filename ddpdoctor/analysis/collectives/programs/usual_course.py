@@ -35,16 +35,14 @@ def course(before: Sequence[int], mine: int, theirs: int, *, by_lines: bool) -> 
     return _as_usual(before, usual, theirs) if mine == usual[0] else None
 
 
-def is_unusual(calls: Sequence[int]) -> bool | None:
-    """Whether the last of these calls comes out of turn: those before it are turns of one loop, in which it has another place.
+def usual_instead(calls: Sequence[int]) -> int | None:
+    """The call that turns of one loop have at the place of the last of these calls; it is that call itself where it is in turn.
 
-    None where they are no such turns, or have no such call.
+    None where the calls before it are no such turns, or have no such call.
     """
-    before, last = calls[:-1], calls[-1]
+    before, last = calls[:-1], calls[-1] if calls else None
     usual = _usual(before)
-    if last not in usual or not _turns(before, len(usual)):
-        return None
-    return usual[0] != last
+    return usual[0] if last in usual and _turns(before, len(usual)) else None
 
 
 def _as_usual(before: Sequence[int], usual: Sequence[int], theirs: int) -> Course | None:

@@ -9,11 +9,10 @@ from itertools import islice
 from typing import Literal
 
 from ddpdoctor.analysis.collectives.groups.group_deadlock import Deadlocks
-from ddpdoctor.analysis.collectives.programs.call_patterns import always_next
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.recorders.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS, users_stack
-from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline, age
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline, age
 from ddpdoctor.analysis.collectives.transfers.named_partners import Waiting, misnamed_partner
 from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner, TransferPartners
 from ddpdoctor.analysis.hangs.outstanding_transfers import with_all_transfers
@@ -112,23 +111,6 @@ def _may_be_misdirected(graph: WaitForGraph) -> bool:
     return graph.reason is Reason.CYCLE or (
         graph.reason is Reason.STANDING and any(operation.assumed for operation in graph.operations)
     )
-
-
-def left_out(one: Unmatched, timeline: Timeline) -> IssuedCall | None:
-    """The collective that the partner waits in, where the waiting rank had always made it before this transfer, and has not now.
-
-    The partner does what it always did: then it is not the one that lacks a call.
-    """
-    waits = timeline.waiting(one.partner)
-    if waits is None or waits.calls[0].point_to_point:
-        return None
-    mine, theirs = (timeline.call_index.records[rank] for rank in (one.rank, one.partner))
-    usual, made = always_next(mine.call[: one.entry]), theirs.call[waits.entry]
-    if usual is None or always_next(theirs.call[: waits.entry]) != made:
-        return None
-    asked = [(record, record.calls[number]) for record, number in ((mine, usual), (theirs, made))]
-    same = len({(record.groups[call.group].name, call.op) for record, call in asked}) == 1
-    return waits if same and mine.call[one.entry] != usual else None
 
 
 def _by_stacks(
