@@ -30,8 +30,8 @@ REMEDIES = {
 }
 """By the signal, what to look at: who usually sends it, or what in the process raises it."""
 OF_A_KNOWN_LINE = (
-    "native code below this line has a bug: compare the versions of torch, the driver and the extensions with those of a host "
-    "where it works"
+    "native code below this line read or wrote memory that is not its own: check what the line passes to it (addresses, sizes, "
+    "indices); if that is right, compare the versions of torch, the driver and the extensions with those of a host where it works"
 )
 OF_ITSELF = (
     "the rank sent this signal to itself or its group at the line that is shown: see what led there on this rank"
@@ -110,7 +110,8 @@ def _name(failure: Failure) -> str:
 def _where(failure: Failure, last: Mapping[int, Forward]) -> Where | None:
     place = users_frame(failure.exit.native_stack) or (failure.place if failure.exit.signal is None else None)
     if place is not None:
-        return Where.at(place, rank=failure.rank, note="was here")
+        itself = failure.exit.signal == signal.SIGKILL  # after which only a rank that sends it leaves a stack
+        return Where.at(place, rank=failure.rank, note="sent it to itself here" if itself else "was here")
     forward = last.get(failure.rank) if failure.rank is not None else None
     if forward is None:
         return None

@@ -15,7 +15,7 @@ from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.launch.observed_job import Received
-from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
+from ddpdoctor.logs.faulthandler_stacks import frames_of_crash
 from ddpdoctor.ranks.agent_files import FATAL, RankProcess, ranks_of_attempts
 
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
@@ -167,9 +167,7 @@ def with_users_faulthandler(exits: Mapping[int, RankExit], stderr: str) -> dict[
     reports = stderr.split(FATAL)[1:]
     if len(crashed) != 1 or len(reports) != 1:
         return dict(exits)
-    main = next((thread for thread in from_faulthandler(reports[0]) if thread.main), None)
-    frames = main.frames if main is not None else ()
-    return {**exits, crashed[0]: replace(exits[crashed[0]], native_stack=frames)}
+    return {**exits, crashed[0]: replace(exits[crashed[0]], native_stack=frames_of_crash(reports[0]))}
 
 
 def with_log(

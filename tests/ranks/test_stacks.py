@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
+from ddpdoctor.logs.faulthandler_stacks import frames_of_crash, from_faulthandler
 from ddpdoctor.ranks import stacks
 from ddpdoctor.ranks.stacks import NoStacks, addresses_of, integers_of, py_spy, variables_of
 
@@ -97,6 +97,19 @@ def test_faulthandlers_text_is_read() -> None:
     other, main = from_faulthandler(text)
     assert (other.name, other.main, main.main) == ("ddpdoctor", False, True)
     assert [(frame.line, frame.function) for frame in main.frames] == [(16, "step"), (40, "<module>")]
+
+
+def test_the_thread_that_crashed_is_shown_and_not_the_main_one() -> None:
+    """Where a thread of torch crashes that runs no line of the program, the main thread tells more."""
+    text = (
+        "Fatal Python error: Killed\n\n"
+        '{} 0x00007f73cd2256c0 (most recent call first):\n  File "/job/memory.py", line 33 in run\n\n'
+        'Thread 0x00007f73ee9dcb80 (most recent call first):\n  File "/job/train.py", line 40 in <module>\n'
+    )
+    (frame,) = frames_of_crash(text.format("Current thread"))
+    assert (frame.file, frame.line) == ("/job/memory.py", 33)
+    (frame,) = frames_of_crash(text.format("Thread"))
+    assert (frame.file, frame.line) == ("/job/train.py", 40)
 
 
 def test_what_the_functions_of_the_user_count_is_read_at_one_line() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from ddpdoctor.agent.inside.process.exit_hooks import _record_own_kill
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
+from ddpdoctor.logs.faulthandler_stacks import frames_of_crash
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,9 @@ from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
         (lambda: signal.raise_signal(signal.SIGUSR1), False),
     ],
 )
+@pytest.mark.parametrize("in_a_thread", [False, True])
 def test_the_stack_of_a_rank_that_kills_itself_is_kept(
-    send: Callable[[], None], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    send: Callable[[], None], kept: bool, in_a_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[int, ...]] = []
     for module, name in ((os, "kill"), (os, "killpg"), (signal, "raise_signal")):
@@ -38,10 +40,15 @@ def test_the_stack_of_a_rank_that_kills_itself_is_kept(
     rank.place([], {"rank": 0, "world_size": 1})
     _record_own_kill(rank)
 
-    send()
+    if in_a_thread:
+        thread = threading.Thread(target=send)
+        thread.start()
+        thread.join()
+    else:
+        send()
 
     assert len(sent) == 1
     assert Path(rank.path("crash")).exists() == kept
     if kept:
-        (main,) = [thread for thread in from_faulthandler(Path(rank.path("crash")).read_text()) if thread.main]
-        assert any(frame.file == __file__ for frame in main.frames)
+        frames = frames_of_crash(Path(rank.path("crash")).read_text())
+        assert any((frame.file, frame.function) == (__file__, "<lambda>") for frame in frames)

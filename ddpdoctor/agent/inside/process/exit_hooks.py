@@ -225,7 +225,7 @@ def record_uncaught(rank: Rank) -> None:
 
 
 def _record_own_kill(rank: Rank) -> None:
-    """Have the stack of a main thread that kills its process stand where that of a crash does: nothing runs after SIGKILL."""
+    """Have the stack of a thread that kills its process stand where that of a crash does: nothing runs after SIGKILL."""
     import faulthandler
     import signal
 
@@ -237,8 +237,7 @@ def _record_own_kill(rank: Rank) -> None:
         @functools.wraps(original)
         def send(*target_and_number: int) -> None:
             *target, number = target_and_number
-            main = threading.current_thread() is threading.main_thread()
-            if number == fatal and main and rank.is_here and is_own(*target):
+            if number == fatal and rank.is_here and is_own(*target):
                 with (
                     rank.giving_up("keeping the stack of a rank that kills itself"),
                     open(rank.path("crash"), "wb") as file,
