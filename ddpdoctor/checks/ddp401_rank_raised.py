@@ -129,7 +129,7 @@ def check(
     yield RULE.finding(
         f"{who(same)} raised {error_text(first.error)}",
         ranks=ranks,
-        where=[where for failure in same for where in failure.where("raised here")],
+        where=[where for failure in same for where in failure.where(_note(failure))],
         details=[
             *_asserted(first, failures),
             *([NO_PLACE] if all(failure.place is None for failure in same) and failures.log is not None else []),
@@ -145,6 +145,13 @@ def check(
         error=first.error.message,
         exit_code=first.exit.exit_code,
     )
+
+
+def _note(failure: Failure) -> str:
+    """Torch learns of a dead worker by a signal, whose handler raises at whatever line the rank is: that line did no wrong."""
+    stack = failure.error.stack if failure.error is not None else ()
+    by_signal = bool(stack) and stack[0].file.endswith("torch/utils/data/_utils/signal_handling.py")
+    return "was here when the worker died" if by_signal else "raised here"
 
 
 def _asserted(failure: Failure, failures: Failures) -> Iterator[str]:
