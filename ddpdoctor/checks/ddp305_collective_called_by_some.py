@@ -77,6 +77,10 @@ OF_A_DESTRUCTOR = (
     "take this call out of `__del__` and make it in the training code: an object is freed when nothing refers to it, which is "
     "not at the same time on all ranks"
 )
+OF_A_BARRIER = (
+    "call the barrier on every rank: take it out of the `if` at {place}; or delete it, if no rank needs to wait for what "
+    "this one does"
+)
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
 BY_THE_SOURCE = (
@@ -227,13 +231,17 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
     if passed_over:
         return OF_A_CONTINUE
     condition, frame = desync.comparison.condition, desync.comparison.frame
-    if condition is None or frame is None or tells_ranks_apart(condition) or asks_for_counts(condition.test):
+    if condition is None or frame is None or asks_for_counts(condition.test):
         return None
+    place = f"{PurePath(frame.file).name}:{condition.line}"
+    if tells_ranks_apart(condition):
+        callers = {one.op for rank, one in desync.issued.items() if rank in desync.minority}
+        return OF_A_BARRIER.format(place=place) if callers == {"barrier"} and desync.cause is Cause.EXTRA else None
     if condition.is_cache:
         return OF_A_CACHE
     if condition.test == DESTRUCTOR:
         return OF_A_DESTRUCTOR
-    return OF_A_VALUE.format(place=f"{PurePath(frame.file).name}:{condition.line}") if condition.is_if else None
+    return OF_A_VALUE.format(place=place) if condition.is_if else None
 
 
 def _witnesses(desync: Desync, everyone: Sequence[int], code: SourceCode | None, *, passed_over: bool) -> list[Where]:
