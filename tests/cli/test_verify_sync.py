@@ -98,9 +98,9 @@ EXACT = [
 
 FIRST = {row[0]: row for row in reversed(EXACT)}
 """One row of each code."""
-IN_CI = {f"DDP{number}" for number in (501, 503, 507, 508, 510, 511, 514, 518, 520, 525, 526, 528)}
-"""The codes of whose rows `make slow` runs the first: a row starts three to five processes with torch. DDP504, DDP505, DDP506 and
-DDP509 have other tests here."""
+IN_CI = {f"DDP{number}" for number in (501, 507, 510, 511, 514, 518, 520, 525, 526)}
+"""The codes of whose rows `make slow` runs the first: a row starts three to five processes with torch. DDP504, DDP505, DDP506,
+DDP508 and DDP509 have other tests here, DDP503, DDP508 and DDP528 in `test_watch_verify_sync.py`."""
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,10 @@ def test_replicas_of_a_sharded_model_are_compared_without_its_wrapper() -> None:
     assert (exit_code, report["findings"], report["notes"]) == (0, [], []), stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("optimizers", "step"), [("one_optimizer", 6), ("two_optimizers", 12)])
+@pytest.mark.parametrize(
+    ("optimizers", "step"),
+    sampled([("one_optimizer", 6), ("two_optimizers", 12)], lambda optimizers, _: optimizers == "two_optimizers"),
+)
 def test_a_buffer_of_a_sharded_model_is_its_ranks_own_where_all_write_it(optimizers: str, step: int) -> None:
     job = str(AGENT / "sharded_buffers.py")
     exit_code, report, stderr = verify("--nproc", "2", "--every", "1", job, optimizers)
@@ -260,8 +262,12 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sick", "found"), [((), []), (("sick",), ["DDP506"])], ids=["healthy", "sick"])
+@pytest.mark.parametrize(
+    ("sick", "found"),
+    sampled(
+        [((), []), (("sick",), ["DDP506"])], lambda sick, _: bool(sick), name=lambda sick, _: str(*sick) or "healthy"
+    ),
+)
 def test_a_script_that_starts_its_own_ranks(tmp_path: Path, sick: tuple[str, ...], found: list[str]) -> None:
     script = tmp_path / "train.py"
     script.write_text(SPAWNS)

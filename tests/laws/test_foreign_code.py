@@ -40,9 +40,11 @@ def run_there(planted: Path, *arguments: str) -> subprocess.CompletedProcess[str
     [
         ("allreduce-bench", "--nproc", "2", "--sizes", "1K", "--time-budget", "1"),
         pytest.param(("env",), marks=pytest.mark.slow),
-        pytest.param(("smoke",), marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
-        pytest.param(("verify-sync", "--nproc", "2"), marks=pytest.mark.matrix),  # `smoke` runs both
-        pytest.param(("train", "--nproc", "2", "--epochs", "1"), marks=pytest.mark.matrix),
+        pytest.param(
+            ("smoke",), marks=[pytest.mark.matrix, pytest.mark.timeout(300)]
+        ),  # it runs the programs of the others
+        pytest.param(("verify-sync", "--nproc", "2"), marks=pytest.mark.slow),
+        pytest.param(("train", "--nproc", "2", "--epochs", "1"), marks=pytest.mark.slow),
         pytest.param(("net", "--deadline", "5"), marks=pytest.mark.slow),
         pytest.param(("port",), marks=pytest.mark.slow),
     ],

@@ -294,16 +294,12 @@ def test_a_probe_that_is_killed_in_the_middle(hosts: Hosts) -> None:
 
 @LONGER
 def test_torchrun_starts_it_as_it_starts_the_job(hosts: Hosts) -> None:
-    """Two ranks a node, one of which works; healthy first, then a host whose name means loopback."""
-    command = ("-m", "ddpdoctor", "net", "--format", "json")
-    said = hosts.torchrun(*command, nproc=2)
+    """Two ranks a node, one of which works."""
+    said = hosts.torchrun("-m", "ddpdoctor", "net", "--format", "json", nproc=2)
     assert [each.code for each in said.values()] == [0] * hosts.count, said[0].stderr
     assert culprits(said[0]) == {}
+    assert len(said[0].report["measured"]["links"]["directions"]) == hosts.count * (hosts.count - 1)
     assert quiet(said, *range(1, hosts.count))
-
-    hosts.names(1, node1="127.0.1.1")
-    said = hosts.torchrun(*command, nproc=2)
-    assert culprits(said[0]) == {"DDP209": [1]}, said[0].stdout
 
 
 @RARE
