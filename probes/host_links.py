@@ -11,7 +11,7 @@ from control_group import gathered
 
 from ddpdoctor.analysis.network.fault_localization import LinkFaults
 from ddpdoctor.analysis.network.suspects import late, slow
-from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.evidence.links import Links, Node, NodeLink
 from ddpdoctor.net.link_test import ECHOES, fastest
 from ddpdoctor.net.pair_schedule import Pair, Planner
 from ddpdoctor.net.protocol import better, tell
@@ -32,7 +32,7 @@ def host_links(hosts: Sequence[str], control: dist.ProcessGroup) -> Links | None
         return None
     start, first = time.perf_counter(), [ranks[0] for ranks in members.values()]
     nodes = tuple(Node(node=n, host=host, address="", ranks=tuple(members[host])) for n, host in enumerate(members))
-    found: dict[Pair, Link] = {}
+    found: dict[Pair, NodeLink] = {}
     rounds = 0
     for _ in range(LOOKS):
         rounds += _look(first, found, control)
@@ -48,7 +48,7 @@ def host_links(hosts: Sequence[str], control: dist.ProcessGroup) -> Links | None
     return links
 
 
-def _look(ranks: Sequence[int], found: dict[Pair, Link], control: dist.ProcessGroup) -> int:
+def _look(ranks: Sequence[int], found: dict[Pair, NodeLink], control: dist.ProcessGroup) -> int:
     """Measure all pairs of hosts, whose first ranks these are, and keep the better figures in `found`. Returns the rounds."""
     planner = Planner(range(len(ranks)))
     while pairs := planner.next_round():
@@ -61,7 +61,7 @@ def _look(ranks: Sequence[int], found: dict[Pair, Link], control: dist.ProcessGr
     return planner.rounds
 
 
-def _sent(pair: Pair, ranks: Sequence[int], control: dist.ProcessGroup) -> Link | None:
+def _sent(pair: Pair, ranks: Sequence[int], control: dist.ProcessGroup) -> NodeLink | None:
     """One direction, measured by the host that sends; the other one only answers."""
     source, target = (ranks[end] for end in pair)
     word, piece = torch.zeros(8, dtype=torch.int64), torch.zeros(PIECE_BYTES, dtype=torch.uint8)
@@ -86,7 +86,7 @@ def _sent(pair: Pair, ranks: Sequence[int], control: dist.ProcessGroup) -> Link 
     latency = min(trip() for _ in range(ECHOES)) / 2
     speed = fastest(stream, most=MOST_BYTES)
     dist.send(torch.zeros(8, dtype=torch.int64), target, group=control)
-    return Link(source=pair[0], target=pair[1], outcome="ok", latency_seconds=latency, bytes_per_second=speed)
+    return NodeLink(source=pair[0], target=pair[1], outcome="ok", latency_seconds=latency, bytes_per_second=speed)
 
 
 def _answer(source: int, word: torch.Tensor, piece: torch.Tensor, control: dist.ProcessGroup) -> None:

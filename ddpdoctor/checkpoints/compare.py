@@ -15,14 +15,14 @@ from ddpdoctor.checkpoints.open_checkpoint import open_checkpoint
 from ddpdoctor.checkpoints.optimizer_param_names import owned, owners
 from ddpdoctor.checkpoints.ranks import by_rank
 from ddpdoctor.checkpoints.reader import Stored, UnreadableError
-from ddpdoctor.checkpoints.tensor_table import Listing, Row, listing, row_major
+from ddpdoctor.checkpoints.tensor_table import CheckpointEntries, Row, listing, row_major
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.checkpoints import Checkpoints
 from ddpdoctor.evidence.replicas import ROLES, Role, Side, StructureDifference, ValueDifference
 from ddpdoctor.replicas.tensor_diff import spread_of
 
-Listings = Mapping[int, Listing]
+Listings = Mapping[int, CheckpointEntries]
 Name = tuple[Role, str]
 
 
@@ -39,11 +39,11 @@ def compare_checkpoints(paths: Sequence[Path], *, tolerance: float = 0.0) -> Evi
     if twice:
         raise UsageError(f"{twice[0]} is given twice", hint="give each rank's own checkpoint")
     files, origin = by_rank(paths)
-    tables: dict[int, Listing] = {}
+    tables: dict[int, CheckpointEntries] = {}
     refused: list[str] = []
     for rank, path in files.items():
         found = _read(path)
-        if isinstance(found, Listing):
+        if isinstance(found, CheckpointEntries):
             tables[rank] = found
         else:
             refused.append(found)
@@ -56,7 +56,7 @@ def compare_checkpoints(paths: Sequence[Path], *, tolerance: float = 0.0) -> Evi
     return Evidence(job=(compared,), notes=(origin, *remarks(tables, files, compared)), undecided=tuple(refused))
 
 
-def _read(path: Path) -> Listing | str:
+def _read(path: Path) -> CheckpointEntries | str:
     """The table of one checkpoint, or the sentence that says why there is none."""
     try:
         return listing(path)

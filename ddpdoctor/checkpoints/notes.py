@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ddpdoctor.analysis.replicas.comparison import sides_of
-from ddpdoctor.checkpoints.tensor_table import Key, Listing
+from ddpdoctor.checkpoints.tensor_table import CheckpointEntries, Key
 from ddpdoctor.evidence.checkpoints import Checkpoints
 from ddpdoctor.evidence.replicas import Role
 from ddpdoctor.messages.replicas import sides_sentence, tolerance_sentence
@@ -19,7 +19,7 @@ CALLED: dict[Role, str] = {
 SHOWN = 4  # entries or files
 
 
-def remarks(tables: Mapping[int, Listing], files: Mapping[int, Path], compared: Checkpoints) -> Iterator[str]:
+def remarks(tables: Mapping[int, CheckpointEntries], files: Mapping[int, Path], compared: Checkpoints) -> Iterator[str]:
     """One sentence each."""
     for prefix in ("module.", "_orig_mod."):
         having = [str(files[rank]) for rank, table in tables.items() if prefix in table.prefixes]
@@ -42,11 +42,11 @@ def remarks(tables: Mapping[int, Listing], files: Mapping[int, Path], compared: 
         yield tolerance_sentence(compared.tolerance, compared.within, compared.largest)
 
 
-def _names(tables: Mapping[int, Listing], part: str) -> list[Key]:
+def _names(tables: Mapping[int, CheckpointEntries], part: str) -> list[Key]:
     return list(dict.fromkeys(key for table in tables.values() for key in table.rows if key[0] == part))
 
 
-def _entry(tables: Mapping[int, Listing], key: Key) -> str:
+def _entry(tables: Mapping[int, CheckpointEntries], key: Key) -> str:
     """`epoch (3 on rank 0 and 4 on rank 1)`, or the name alone where it is a tensor."""
     rows = [table.rows.get(key) for table in tables.values()]
     if any(row is not None and row.shape is not None for row in rows):
@@ -54,7 +54,7 @@ def _entry(tables: Mapping[int, Listing], key: Key) -> str:
     return f"{key[1]} ({sides_sentence(sides_of(_said(tables, key)))})"
 
 
-def _said(tables: Mapping[int, Listing], key: Key) -> dict[int, str]:
+def _said(tables: Mapping[int, CheckpointEntries], key: Key) -> dict[int, str]:
     rows = {rank: table.rows.get(key) for rank, table in tables.items()}
     return {rank: "absent" if row is None else row.says[:60] for rank, row in rows.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ddpdoctor.checkpoints.tensor_table import Key, Listing
+from ddpdoctor.checkpoints.tensor_table import CheckpointEntries, Key
 from ddpdoctor.whole_numbers import whole_number
 
 _STATE = re.compile(r"\.?state\[(\d+)\]\.")
@@ -19,7 +19,7 @@ def owned(name: str, owners: Mapping[int, str]) -> str:
     return name if owner is None else f"{owner}: {name}"
 
 
-def owners(listing: Listing) -> dict[int, str]:
+def owners(listing: CheckpointEntries) -> dict[int, str]:
     """The parameter of each number; nothing where counts or shapes leave a doubt, or names are not in the model's order.
 
     PyTorch numbers parameters in the order in which the optimizer got them, which is the model's nearly always: it is

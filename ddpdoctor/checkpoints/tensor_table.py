@@ -33,7 +33,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CheckpointEntries:
     """All entries of one checkpoint."""
 
     rows: dict[Key, Row]
@@ -50,7 +50,7 @@ class Listing:
         return any(key[0] == part for key in self.rows)
 
 
-def listing(path: Path) -> Listing:
+def listing(path: Path) -> CheckpointEntries:
     """The table of the checkpoint at `path`; a tensor at a time is in memory.
 
     Raises:
@@ -76,7 +76,7 @@ def listing(path: Path) -> Listing:
     if not any(row.shape is not None for row in rows.values()):
         raise UnreadableError("contains no tensor to compare")
     table = {(names[place].part, names[place].name): row for place, row in rows.items()}
-    return Listing(table, stored.ordered, prefixes, sharded)
+    return CheckpointEntries(table, stored.ordered, prefixes, sharded)
 
 
 def row_major(tensor: Tensor) -> Tensor:

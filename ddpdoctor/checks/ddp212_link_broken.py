@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.network.fault_localization import attribute
 from ddpdoctor.analysis.network.suspects import broken
-from ddpdoctor.evidence.links import Groups, Link, Links, NetGroup
+from ddpdoctor.evidence.links import Groups, Links, NetGroup, NodeLink
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -52,7 +52,7 @@ def check(links: Links, groups: Groups | None) -> Iterator[Finding]:
         yield from _groups(links, groups)
 
 
-def _pair(links: Links, pair: tuple[int, int], failed: list[Link]) -> Finding:
+def _pair(links: Links, pair: tuple[int, int], failed: list[NodeLink]) -> Finding:
     first = failed[0]
     arrow = "and" if len(failed) == 2 else "to"
     ends = (first.source, first.target) if len(failed) == 1 else pair

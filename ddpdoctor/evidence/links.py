@@ -55,7 +55,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class NodeLink:
     """What node `source` found when it talked to node `target`."""
 
     source: int
@@ -80,7 +80,7 @@ class Links:
     """How many nodes the job should have."""
     nodes: tuple[Node, ...]
     """The nodes that joined, in order of their numbers."""
-    links: tuple[Link, ...] = ()
+    links: tuple[NodeLink, ...] = ()
     """The links that were tried, one entry per direction."""
     lost: tuple[int, ...] = ()
     """The nodes that joined and then stopped answering."""

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable
 from functools import partial
 
-from ddpdoctor.evidence.links import Link, LinkOutcome
+from ddpdoctor.evidence.links import LinkOutcome, NodeLink
 from ddpdoctor.net.tcp import MAX_SINK_BYTES, WrongPeer, call, echo, stream
 
 CONNECT_SECONDS = 3.0  # a lost SYN is sent again after one second, and after two more
@@ -20,14 +20,14 @@ ENOUGH_SECONDS = 0.05  # a stream that lasts this long is not measured by its st
 STREAMS = 3  # the best counts: a busy host halts one of them now and then
 
 
-def talk(me: int, other: int, address: str, port: int, key: bytes) -> Link:
+def talk(me: int, other: int, address: str, port: int, key: bytes) -> NodeLink:
     """What node `me` finds when it talks to node `other`, with which it shares `key`."""
     try:
         connection = call(address, port, key, me, other, timeout_seconds=CONNECT_SECONDS)
     except WrongPeer as stranger:
-        return Link(source=me, target=other, outcome="foreign", detail=str(stranger))
+        return NodeLink(source=me, target=other, outcome="foreign", detail=str(stranger))
     except OSError as error:
-        return Link(
+        return NodeLink(
             source=me, target=other, outcome=connect_outcome(error), detail=f"{address}:{port}: {describe_error(error)}"
         )
     with connection:
@@ -47,7 +47,7 @@ def talk(me: int, other: int, address: str, port: int, key: bytes) -> Link:
             speed = fastest(partial(stream, connection), most=MAX_SINK_BYTES)
         except OSError as error:
             return _broken(me, other, "large-stalls", f"a stream: {describe_error(error)}", error, latency)
-    return Link(source=me, target=other, outcome="ok", latency_seconds=latency, bytes_per_second=speed)
+    return NodeLink(source=me, target=other, outcome="ok", latency_seconds=latency, bytes_per_second=speed)
 
 
 def connect_outcome(error: OSError) -> LinkOutcome:
@@ -82,6 +82,8 @@ def fastest(send: Callable[[int], float], *, most: int) -> float:
     return size / seconds
 
 
-def _broken(me: int, other: int, stall: LinkOutcome, detail: str, error: OSError, latency: float | None = None) -> Link:
+def _broken(
+    me: int, other: int, stall: LinkOutcome, detail: str, error: OSError, latency: float | None = None
+) -> NodeLink:
     outcome: LinkOutcome = "reset" if isinstance(error, ConnectionError) else stall
-    return Link(source=me, target=other, outcome=outcome, detail=detail, latency_seconds=latency)
+    return NodeLink(source=me, target=other, outcome=outcome, detail=detail, latency_seconds=latency)

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.launch import Arrival, RankSet
-from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.evidence.links import Links, Node, NodeLink
 from ddpdoctor.launch import attendance
 from ddpdoctor.net.introductions import Introduction, Introductions
 from ddpdoctor.net.keys import Keys
@@ -168,7 +168,7 @@ def lead(
     keys.learn({node.node: node.public for node in present})
     turns = _Turns(messages, present, expected)
     planner = Planner(everyone)
-    found: dict[Pair, Link] = {}
+    found: dict[Pair, NodeLink] = {}
     lost: list[int] = []
     left_out: dict[int, str] = {}
     number = 0
@@ -217,7 +217,7 @@ def _arrivals(come: Iterable[Introduction], expected: int, deadline_seconds: flo
     )
 
 
-def better(before: Link | None, now: Link) -> Link:
+def better(before: NodeLink | None, now: NodeLink) -> NodeLink:
     """The better of two looks at one direction: a link is not accused for one bad moment."""
     if before is None or (now.outcome == "ok" and before.outcome != "ok"):
         return now
@@ -228,7 +228,7 @@ def better(before: Link | None, now: Link) -> Link:
     return replace(best, latency_seconds=min(seconds, default=None))
 
 
-def tell(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> None:
+def tell(planner: Planner, found: Mapping[Pair, NodeLink], pairs: list[Pair]) -> None:
     """Tell the planner which pairs need no second look: both directions talk, as fast and as soon as is usual by now."""
     speed, latency = median_speed(found.values()), median_latency(found.values())
 
@@ -269,10 +269,10 @@ def _wait_for_nodes(messages: Messages, come: Introductions, expected: int, unti
 
 def _gather_round(
     messages: Messages, pairs: list[Pair], number: int, until: float
-) -> tuple[dict[Pair, Link], dict[int, str]]:
+) -> tuple[dict[Pair, NodeLink], dict[int, str]]:
     """What came of each direction, and the nodes whose message cannot be used, each with the reason."""
     end = min(until, time.monotonic() + ROUND_SECONDS)
-    heard: dict[Pair, Link] = {}
+    heard: dict[Pair, NodeLink] = {}
     wrong: dict[int, str] = {}
     for pair in pairs:
         for me, other in (pair, pair[::-1]):
@@ -286,13 +286,13 @@ def _gather_round(
     return heard, wrong
 
 
-def _heard(messages: Messages, me: int, other: int, number: int, until: float) -> Link | None:
+def _heard(messages: Messages, me: int, other: int, number: int, until: float) -> NodeLink | None:
     """What node `me` says that it measured of node `other`; None where it says nothing.
 
     Raises:
         PeerError: it cannot have measured that.
     """
-    link: Link | None = messages.hear(f"link/{number}/{me}", Link, until=until, while_alive=me)
+    link: NodeLink | None = messages.hear(f"link/{number}/{me}", NodeLink, until=until, while_alive=me)
     if link is None:
         return None
     if (link.source, link.target) != (me, other):

@@ -19,7 +19,7 @@ from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadEr
 from ddpdoctor.host.owned_files import MOST_BYTES, read_beginning, read_owned
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.logs.faulthandler_stacks import frames_of_crash
-from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.call_log_reader import CallLogReader
 from ddpdoctor.ranks.call_ring_reader import read_header, read_records
 from ddpdoctor.ranks.call_texts_reader import read_texts
 from ddpdoctor.ranks.json_records import read_json, read_json_lines
@@ -64,9 +64,9 @@ class RankProcess:
         """How far it came."""
         return StepCount(forwards=self.header.forwards or None, steps=self.header.steps)
 
-    def call_log(self, *, most: int = RING) -> CallLog:
+    def call_log(self, *, most: int = RING) -> CallLogReader:
         """What it called, as far as its ring still holds it: the last `most` records."""
-        return CallLog(read_records(self._bytes("ring"), most=most), read_texts(self._bytes("texts")))
+        return CallLogReader(read_records(self._bytes("ring"), most=most), read_texts(self._bytes("texts")))
 
     def error(self) -> tuple[RankError, float] | None:
         """The error that it recorded first, and when; None where it recorded none."""

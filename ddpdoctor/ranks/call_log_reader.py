@@ -30,7 +30,7 @@ from ddpdoctor.ranks.written_errors import error_of
 
 
 @dataclass(frozen=True, slots=True)
-class CallLog:
+class CallLogReader:
     """What the agent of one rank recorded of its calls."""
 
     records: Sequence[Record]

@@ -41,7 +41,7 @@ class Layout:
         """The layouts of entries that came next when the program was here before, the latest first."""
 
 
-class Block:
+class LayoutBlock:
     """The layouts of entries that follow each other, compared at once."""
 
     __slots__ = ("length", "mask", "members", "numbers", "value")
@@ -58,7 +58,7 @@ class Block:
         return int.from_bytes(data[place : place + self.length], "little") & self.mask == self.value
 
 
-block_of = lru_cache(maxsize=MOST_BLOCKS)(Block)
+block_of = lru_cache(maxsize=MOST_BLOCKS)(LayoutBlock)
 
 
 class Layouts:

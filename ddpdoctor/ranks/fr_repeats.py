@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddpdoctor.ranks.fr_entry_layouts import NUMBERS, Block, Layout, Layouts, block_of, layouts_of
+from ddpdoctor.ranks.fr_entry_layouts import NUMBERS, Layout, LayoutBlock, Layouts, block_of, layouts_of
 from ddpdoctor.ranks.pickle_walk import TEXT, walked
 
 FEWEST_BYTES = 1 << 14  # of a dump: below, comparing costs more than it saves
@@ -133,13 +133,13 @@ class _Cut:
         kinds.append(self._kind_of[layout])
         return self._past(place, layout, numbers)
 
-    def entries(self, place: int, block: Block) -> int:
+    def entries(self, place: int, block: LayoutBlock) -> int:
         """Cut out the entries at `place`, which continue a run; returns the position behind them."""
         kinds, numbers = self._of_run
         kinds += [self._kind_of[member] for member in block.members]
         return self._past(place, block, numbers)
 
-    def _past(self, place: int, one: Layout | Block, numbers: list[Any]) -> int:
+    def _past(self, place: int, one: Layout | LayoutBlock, numbers: list[Any]) -> int:
         end = place + one.length
         numbers += one.numbers(self._data[place:end])
         self._copied = self._end_of_run = end
@@ -160,11 +160,11 @@ class _Loop:
     def __init__(self) -> None:
         self._trail: list[Layout] = []
         self._latest: dict[Layout, int] = {}
-        self._blocks: dict[Layout, Block] = {}
+        self._blocks: dict[Layout, LayoutBlock] = {}
         self._before = -1
         self._compared_singly_until = 0
 
-    def next_block(self, layout: Layout) -> Block | None:
+    def next_block(self, layout: Layout) -> LayoutBlock | None:
         """What should follow this entry, where the last entries were those of an earlier pass of the loop."""
         here, trail = len(self._trail), self._trail
         trail.append(layout)
@@ -175,7 +175,7 @@ class _Loop:
             return None
         return self._predicted()
 
-    def _predicted(self) -> Block | None:
+    def _predicted(self) -> LayoutBlock | None:
         begin = self._before + 1
         upcoming = self._trail[begin : begin + MOST_OF_A_BLOCK]
         upcoming *= MOST_OF_A_BLOCK // len(upcoming)
@@ -188,7 +188,7 @@ class _Loop:
             self._blocks[first] = block_of(members)
         return self._blocks[first]
 
-    def after(self, block: Block) -> Block | None:
+    def after(self, block: LayoutBlock) -> LayoutBlock | None:
         """What should follow this block, which was met."""
         here = len(self._trail)
         self._trail += block.members

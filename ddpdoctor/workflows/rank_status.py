@@ -28,7 +28,7 @@ from ddpdoctor.evidence.rank_status import RankStatus
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.host import gpus
 from ddpdoctor.host.host_access import HostAccess
-from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.call_log_reader import CallLogReader
 from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
 from ddpdoctor.ranks.target import Target
 
@@ -79,7 +79,7 @@ class StatusReader:
         self._look_at_gpus(now)
         return tuple(self._status(target, logs.get(target.rank), late.get(target.rank), now) for target in targets)
 
-    def _status(self, target: Target, log: CallLog | None, late: float | None, now: float) -> RankStatus:
+    def _status(self, target: Target, log: CallLogReader | None, late: float | None, now: float) -> RankStatus:
         try:
             process = psutil.Process(target.pid)
             with process.oneshot():
@@ -112,7 +112,7 @@ class StatusReader:
             stack=frames_in_words(self._stacks.get(target.rank, ())),
         )
 
-    def _doing(self, target: Target, log: CallLog | None, now: float) -> tuple[str, str, bool]:
+    def _doing(self, target: Target, log: CallLogReader | None, now: float) -> tuple[str, str, bool]:
         """The state in a few words, the user's line, and whether the rank waits for its peers."""
         last = log.records[-1] if log is not None and log.records else None
         match last:
@@ -228,7 +228,7 @@ def _main_frames(threads: tuple[Thread, ...] | NoStacks) -> tuple[Frame, ...] | 
     return next((thread.frames for thread in threads if thread.main), None)
 
 
-def lateness(logs: Mapping[int, CallLog]) -> dict[int, float]:
+def lateness(logs: Mapping[int, CallLogReader]) -> dict[int, float]:
     """By how many seconds each rank comes after the first rank of its host, as a median of the last common calls.
 
     Calls are the collectives of the job's own code or, where it has none, as with DDP alone, its training forwards.
@@ -245,7 +245,7 @@ def lateness(logs: Mapping[int, CallLog]) -> dict[int, float]:
     return {}
 
 
-def _number(record: Collective | Forward, log: CallLog) -> tuple[int, str] | None:
+def _number(record: Collective | Forward, log: CallLogReader) -> tuple[int, str] | None:
     """What the same call has on every rank; None where nothing numbers it."""
     if isinstance(record, Forward):
         return record.number, ""

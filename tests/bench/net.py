@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from ddpdoctor.evidence.links import Link
+from ddpdoctor.evidence.links import NodeLink
 from ddpdoctor.net import protocol
 from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
@@ -118,7 +118,7 @@ def play(nodes: int, port: int, share: list[int]) -> None:
     from ddpdoctor.net.rendezvous_probe import host_store
 
     served = host_store(port) if 0 in share else None
-    protocol.talk = lambda me, other, *_: Link(
+    protocol.talk = lambda me, other, *_: NodeLink(
         source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9
     )
     before = time.process_time()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ddpdoctor.evidence.links import Link, Links, MasterProbe, Node
+from ddpdoctor.evidence.links import Links, MasterProbe, Node, NodeLink
 
 HEALTHY_BYTES_PER_SECOND = 1.25e9
 
@@ -21,7 +21,7 @@ def matrix(
 ) -> Links:
     """Every direction between host-0, host-1, ..., with the outcome, speed and latency that the functions give."""
     links = tuple(
-        Link(
+        NodeLink(
             source=source,
             target=target,
             outcome=(kind := outcome(source, target)),

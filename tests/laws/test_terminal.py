@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ddpdoctor.cli import output
-from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.evidence.links import Links, Node, NodeLink
 from ddpdoctor.model import Crashed, Report, Skipped, Where
 from ddpdoctor.quoting import quoted, quoted_lines
 from ddpdoctor.render import github, junit, lines, markdown, text
@@ -154,7 +154,7 @@ def test_pictures_of_links_quote_the_names_of_peers() -> None:
     nodes = tuple(Node(node=number, host=HOSTILE, address=HOSTILE) for number in range(2))
     links = Links(
         nodes=nodes,
-        links=(Link(source=0, target=1, outcome="refused", detail=HOSTILE),),
+        links=(NodeLink(source=0, target=1, outcome="refused", detail=HOSTILE),),
         expected=2,
     )
     harmless(heat_map(links))

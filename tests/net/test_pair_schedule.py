@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ddpdoctor.analysis.network.fault_localization import LinkFaults, attribute
 from ddpdoctor.analysis.network.link_speeds import is_slow, median_speed
 from ddpdoctor.analysis.network.suspects import slow
-from ddpdoctor.evidence.links import Link, Links
+from ddpdoctor.evidence.links import Links, NodeLink
 from ddpdoctor.net.pair_schedule import Planner, circle, nccl_links
 
 
@@ -138,11 +138,11 @@ def test_slow_nodes_are_found_by_their_figures(nodes: int) -> None:
     """As `slow` does: each direction against the median node's, with links that differ by a third."""
     generator = random.Random(nodes)
     bad = set(generator.sample(range(nodes), max(1, nodes // 8)))
-    links: dict[tuple[int, int], Link] = {}
+    links: dict[tuple[int, int], NodeLink] = {}
 
     def good(a: int, b: int) -> bool:
         speed = generator.uniform(0.67e9, 1e9) * (0.1 if bad & {a, b} else 1)
-        links[a, b] = Link(source=a, target=b, outcome="ok", bytes_per_second=speed)
+        links[a, b] = NodeLink(source=a, target=b, outcome="ok", bytes_per_second=speed)
         majority = median_speed(links.values())
         return majority is None or not is_slow(links[a, b], majority)
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ddpdoctor.evidence.links import Link
+from ddpdoctor.evidence.links import NodeLink
 from ddpdoctor.net import protocol
 from ddpdoctor.net.group_answers import GroupAnswer, GroupAnswers, NcclAnswer, groups_of, tries_of
 from ddpdoctor.net.introductions import PROTOCOL, Introductions
@@ -149,7 +149,7 @@ def test_random_messages_end_nobody(said: bytes) -> None:
     assert come.look(1) == []
     assert list(come.left_out) == [1]
     answers = GroupAnswers(messages, {})
-    for key, kind in (("link", Link), ("grouped", tuple[GroupAnswer, ...]), ("nccl", NcclAnswer)):
+    for key, kind in (("link", NodeLink), ("grouped", tuple[GroupAnswer, ...]), ("nccl", NcclAnswer)):
         answers.of([1], key, kind, until=0.0)
     assert all(text.isascii() or text for text in answers.wrong.values())
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typing_extensions import Self as Started
 
-from ddpdoctor.evidence.links import Link
+from ddpdoctor.evidence.links import NodeLink
 from ddpdoctor.net import protocol, store_mailbox
 from ddpdoctor.net.introductions import Introduction
 from ddpdoctor.net.keys import Keys
@@ -143,7 +143,7 @@ def test_a_node_that_falls_silent_is_lost_and_the_rest_goes_on(nodes: int, monke
     """Node 2 hangs in its first conversation, and its pulse stops. Of three nodes, a whole round has nobody else in it."""
     talk = protocol.talk
 
-    def hangs(me: int, *rest: Any) -> Link:
+    def hangs(me: int, *rest: Any) -> NodeLink:
         if me != 2:
             return talk(me, *rest)
         threading.Event().wait()  # for as long as this process lives: what comes after would be shown in another test
@@ -164,8 +164,8 @@ def test_a_pair_that_was_slow_once_gets_a_second_look(monkeypatch: pytest.Monkey
     """The slow stream comes in the first round, when there is no median to compare it with."""
     slowed: list[tuple[int, int]] = []
 
-    def halted(me: int, other: int, address: str, port: int, key: bytes) -> Link:
-        link = Link(source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9)
+    def halted(me: int, other: int, address: str, port: int, key: bytes) -> NodeLink:
+        link = NodeLink(source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9)
         if (me, other) not in slowed and me == 0 and not slowed:
             slowed.append((me, other))
             return replace(link, bytes_per_second=1e7)
@@ -206,7 +206,9 @@ def bytes_told(nodes: int, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(
         protocol,
         "talk",
-        lambda me, other, *_: Link(source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9),
+        lambda me, other, *_: NodeLink(
+            source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9
+        ),
     )
     assert job.run().links.missing == ()
     for thread in job.threads:

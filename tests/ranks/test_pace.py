@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.agent.inside.schema.call_ring import Batch, Forward
-from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.call_log_reader import CallLogReader
 from ddpdoctor.ranks.call_texts_reader import read_texts
 
 
@@ -19,11 +19,11 @@ def test_batches_of_an_evaluation_are_no_input_of_training() -> None:
     trains = (batch(1, 10), forward(1, 11), batch(1, 20), forward(2, 21))
     evaluates = (batch(2, 30), batch(2, 40), batch(2, 50))
 
-    pace = CallLog((*trains, *evaluates), read_texts(b"")).pace()
+    pace = CallLogReader((*trains, *evaluates), read_texts(b"")).pace()
 
     assert pace.drawn_ns == (10, 20)
     assert pace.forward_ns == (11, 21)
 
 
 def test_without_a_forward_every_batch_counts() -> None:
-    assert CallLog((batch(1, 10), batch(2, 20)), read_texts(b"")).pace().drawn_ns == (10, 20)
+    assert CallLogReader((batch(1, 10), batch(2, 20)), read_texts(b"")).pace().drawn_ns == (10, 20)

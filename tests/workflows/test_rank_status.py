@@ -15,7 +15,7 @@ from ddpdoctor.analysis.hangs.ranks_to_look_at import ranks_to_look_at
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.gpus import Gpu, GpuProcess, Gpus
 from ddpdoctor.evidence.rank_status import RankStatus
-from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.call_log_reader import CallLogReader
 from ddpdoctor.ranks.call_texts_reader import Texts
 from ddpdoctor.ranks.target import Target
 from ddpdoctor.workflows import rank_status
@@ -27,7 +27,7 @@ from ddpdoctor.workflows.verdict_command import VerdictCommand
 TEXTS = Texts({(Op, 1): Op(name="all_reduce")})
 
 
-def log(*began_ms: float) -> CallLog:
+def log(*began_ms: float) -> CallLogReader:
     """The calls 1, 2, ... of a rank, made at these times."""
     calls = [
         Collective(
@@ -35,7 +35,7 @@ def log(*began_ms: float) -> CallLog:
         )
         for seq, ms in enumerate(began_ms, start=1)
     ]
-    return CallLog(calls, TEXTS)
+    return CallLogReader(calls, TEXTS)
 
 
 def test_lateness_is_the_median_behind_the_first() -> None:
@@ -125,10 +125,10 @@ def test_a_request_names_a_folder_in_the_directory_or_nothing(tmp_path: Path, na
 def test_lateness_in_a_job_whose_collectives_are_those_of_ddp(tmp_path: Path) -> None:
     """DDP's own all-reduces are in no record: the training forwards are compared."""
 
-    def forwards(*began_ms: float) -> CallLog:
+    def forwards(*began_ms: float) -> CallLogReader:
         each = enumerate(began_ms, start=1)
         calls = [Forward(began_ns=round(1e6 * ms), seq=0, number=n, turn=-1, place=0) for n, ms in each]
-        return CallLog(calls, TEXTS)
+        return CallLogReader(calls, TEXTS)
 
     assert lateness({0: forwards(0, 100, 200), 1: forwards(20, 120, 220)}) == {0: 0.0, 1: 0.02}
 

@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviation, FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.programs.rank_program import Kind
+from ddpdoctor.analysis.collectives.programs.rank_program import CallKind
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
@@ -218,7 +218,7 @@ class DeviatingRanks:
         kind = self._kind(rank, operation)
         return (self.programs.surplus(rank, kind) or 0) if kind is not None else 0
 
-    def _kind(self, rank: int, operation: Operation) -> Kind | None:
+    def _kind(self, rank: int, operation: Operation) -> CallKind | None:
         between = operation.group is None
         name = operation.link if operation.group is None else operation.group.group_sequences.group.name
         return self.programs.kind(rank, name, point_to_point=between)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
 from ddpdoctor.analysis.collectives.programs.program_comparison import ASKED_OF_A_SIDE, ProgramComparison
-from ddpdoctor.analysis.collectives.programs.rank_program import Kind
+from ddpdoctor.analysis.collectives.programs.rank_program import CallKind
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 
 
@@ -36,9 +36,9 @@ def _went_on(programs: ProgramComparison, outstanding: Outstanding, rank: int, l
     return ahead
 
 
-def _waits(programs: ProgramComparison, outstanding: Outstanding, rank: int) -> Mapping[Kind, int]:
+def _waits(programs: ProgramComparison, outstanding: Outstanding, rank: int) -> Mapping[CallKind, int]:
     """By kind the number of the oldest call that this rank has enqueued and that has not ended."""
-    found: dict[Kind, int] = {}
+    found: dict[CallKind, int] = {}
     for operation in outstanding.of_rank.get(rank, ()):
         between = operation.group is None
         name = operation.link if operation.group is None else operation.group.group_sequences.group.name

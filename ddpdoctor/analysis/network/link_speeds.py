@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median, median_high
 
-from ddpdoctor.evidence.links import Link
+from ddpdoctor.evidence.links import NodeLink
 from ddpdoctor.grouping import grouped
 
 SLOW = 0.4  # of the median; TCP streams of one healthy job differ by a third, those of busy hosts by a half
@@ -15,29 +15,29 @@ LATE = 10.0  # times the median: racks and zones of one healthy cluster differ b
 LATE_SECONDS = 2e-3
 
 
-def median_speed(links: Iterable[Link]) -> float | None:
+def median_speed(links: Iterable[NodeLink]) -> float | None:
     """The stream of the median node in bytes per second, or None with fewer than three nodes."""
     return _usual((link, link.bytes_per_second) for link in links)
 
 
-def median_latency(links: Iterable[Link]) -> float | None:
+def median_latency(links: Iterable[NodeLink]) -> float | None:
     """The latency of the median node in seconds, or None with fewer than three nodes."""
     inverse = _usual((link, 1 / link.latency_seconds if link.latency_seconds else None) for link in links)
     return 1 / inverse if inverse else None
 
 
-def is_slow(link: Link, speed: float) -> bool:
+def is_slow(link: NodeLink, speed: float) -> bool:
     """Whether a measured stream is far below the usual one, and slow enough to be the link's doing."""
     return link.bytes_per_second is not None and link.bytes_per_second < min(SLOW * speed, ONE_STREAM_BYTES_PER_SECOND)
 
 
-def is_late(link: Link, latency: float) -> bool:
+def is_late(link: NodeLink, latency: float) -> bool:
     """Whether a measured latency is far above the usual one."""
     seconds = link.latency_seconds
     return seconds is not None and seconds > LATE * latency and seconds > latency + LATE_SECONDS
 
 
-def _usual(figures: Iterable[tuple[Link, float | None]]) -> float | None:
+def _usual(figures: Iterable[tuple[NodeLink, float | None]]) -> float | None:
     """The median over nodes of what the better half of each one's links reach; the higher a figure, the better.
 
     Not the median of all links: one slow node among three has four of their six directions.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from ddpdoctor.evidence.links import Groups, Link, LinkOutcome, Links, MasterOutcome, MasterProbe
+from ddpdoctor.evidence.links import Groups, LinkOutcome, Links, MasterOutcome, MasterProbe, NodeLink
 from ddpdoctor.evidence.nccl import NcclTransport, NcclTries
 
 ON_THE_WAY: tuple[tuple[str, frozenset[MasterOutcome]], ...] = (
@@ -76,7 +76,7 @@ def _on_the_way(probes: Collection[MasterProbe]) -> Iterable[Layer]:
 def _between_nodes(links: Links | None) -> Iterable[Layer]:
     present, absent = (0, 0) if links is None else (len(links.nodes), len(links.missing))
     yield Layer(name="all nodes there", tried=present + absent, failed=absent)
-    left: list[Link] = list(links.links) if links is not None else []
+    left: list[NodeLink] = list(links.links) if links is not None else []
     for name, bad in BETWEEN_NODES:
         failed = [link for link in left if link.outcome in bad]
         yield Layer(name=name, tried=len(left), failed=len(failed))

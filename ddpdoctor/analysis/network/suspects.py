@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ddpdoctor.analysis.network.fault_localization import LinkFaults, attribute
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
-from ddpdoctor.evidence.links import Link, LinkOutcome, Links
+from ddpdoctor.evidence.links import LinkOutcome, Links, NodeLink
 
 STALLS: tuple[LinkOutcome, ...] = ("large-stalls",)
 
@@ -32,7 +32,7 @@ def late(links: Links) -> LinkFaults:
     return _deviating(links, is_late, median_latency(links.links))
 
 
-def _deviating(links: Links, deviates: Callable[[Link, float], bool], median: float | None) -> LinkFaults:
+def _deviating(links: Links, deviates: Callable[[NodeLink, float], bool], median: float | None) -> LinkFaults:
     if median is None:
         return LinkFaults()
     return attribute(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.network.link_speeds import is_slow, median_speed
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.links import Link, Links
+from ddpdoctor.evidence.links import Links, NodeLink
 from ddpdoctor.render.link_matrix import LETTERS
 
 LARGEST = 64  # nodes; of more, those with a failed or slow link are shown
@@ -111,7 +111,7 @@ def link_section(evidence: Evidence) -> LinkSection | None:
     )
 
 
-def _cell(link: Link, links: Links, median: float | None, x: int, y: int) -> HeatCell:
+def _cell(link: NodeLink, links: Links, median: float | None, x: int, y: int) -> HeatCell:
     hint = f"{links.name(link.source)} to {links.name(link.target)}: {_words(link)}"
     if link.outcome != "ok":
         return HeatCell(x=x, y=y, level="failed", text=LETTERS.get(link.outcome, "!"), hint=hint)
@@ -124,7 +124,7 @@ def _cell(link: Link, links: Links, median: float | None, x: int, y: int) -> Hea
     return HeatCell(x=x, y=y, level=str(level), text=_gbit(speed), hint=hint)
 
 
-def _words(link: Link) -> str:
+def _words(link: NodeLink) -> str:
     if link.outcome != "ok":
         return f"{link.outcome}{': ' + link.detail if link.detail else ''}"
     latency = f", {1e6 * link.latency_seconds:.0f} us" if link.latency_seconds is not None else ""

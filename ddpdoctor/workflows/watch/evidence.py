@@ -32,7 +32,7 @@ from ddpdoctor.host.oom import MemoryWatch
 from ddpdoctor.host.running_jobs import LaunchedProcess, ended_for, launched_for
 from ddpdoctor.launch.observed_job import ObservedJob
 from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks, ranks_of_attempts
-from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.call_log_reader import CallLogReader
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.ranks.loaded_versions import versions_of
@@ -315,7 +315,7 @@ def _with_joining(
 
 
 def _with_a_recorder(
-    seen: tuple[Seen, ...], agent: RankProcess, call_log: CallLog, *, peers_recorded: bool, at_end: bool
+    seen: tuple[Seen, ...], agent: RankProcess, call_log: CallLogReader, *, peers_recorded: bool, at_end: bool
 ) -> tuple[Seen, ...]:
     """`seen` with the recorder that shows most: one with lines, alive or kept at the end; else one without; else the calls.
 
@@ -334,7 +334,7 @@ def _with_a_recorder(
     return (*others, record) if record is not None else others
 
 
-def _called_transfers_only(call_log: CallLog) -> bool:
+def _called_transfers_only(call_log: CallLogReader) -> bool:
     """Whether all calls that the ring holds are sends and receives."""
     return all(call.op in (*SENDS, *RECEIVES) for call in call_log.calls().calls)
 

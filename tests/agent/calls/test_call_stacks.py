@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from ddpdoctor.agent.inside.calls import call_stacks
-from ddpdoctor.agent.inside.calls.call_stacks import MOST_STACKS, Stack, Stacks
+from ddpdoctor.agent.inside.calls.call_stacks import MOST_STACKS, KnownStacks, Stack
 
 
-def called_from_two_lines(stacks: Stacks) -> list[Stack]:
+def called_from_two_lines(stacks: KnownStacks) -> list[Stack]:
     return [
         stacks.of(sys._getframe()),
         stacks.of(sys._getframe()),
@@ -19,7 +19,7 @@ def called_from_two_lines(stacks: Stacks) -> list[Stack]:
 
 
 def test_a_stack_is_the_same_one_from_the_same_lines_only() -> None:
-    stacks = Stacks()
+    stacks = KnownStacks()
     first, again = [called_from_two_lines(stacks) for _ in range(2)]
     assert [id(one) for one in first] == [id(one) for one in again]
     assert first[0] is not first[1]
@@ -31,7 +31,7 @@ def test_a_stack_is_the_same_one_from_the_same_lines_only() -> None:
 
 
 def test_code_that_is_made_anew_at_every_step_is_never_taken_for_what_was_at_its_address() -> None:
-    stacks, seen = Stacks(), []
+    stacks, seen = KnownStacks(), []
     for number in range(200):
         names = {"sys": sys, "stacks": stacks}
         exec(f"def step_{number}():\n    return stacks.of(sys._getframe())", names)
@@ -44,7 +44,7 @@ def test_code_that_is_made_anew_at_every_step_is_never_taken_for_what_was_at_its
 
 def test_only_so_many_stacks_and_frames_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_stacks, "MOST_STACKS", 3)
-    stacks = Stacks()
+    stacks = KnownStacks()
     for _ in range(5):
         exec("stacks.of(sys._getframe())", {"sys": sys, "stacks": stacks})
     assert len(stacks._met) <= 3 < MOST_STACKS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.calls.call_stacks import Stacks
+from ddpdoctor.agent.inside.calls.call_stacks import KnownStacks
 from ddpdoctor.agent.inside.calls.loop_counter import LoopCounters
 
 WITHIN_A_FUNCTION = [0, 1, 2] if sys.version_info >= (3, 13) else [None] * 3
@@ -28,7 +28,7 @@ SCRIPTS = {
 
 def forwards(is_users: Callable[[str], bool]) -> tuple[list[int | None], Callable[[], None]]:
     """A list, and a function that appends to it the turn at which it is called."""
-    turns, stacks, seen = LoopCounters(is_users), Stacks(), []
+    turns, stacks, seen = LoopCounters(is_users), KnownStacks(), []
 
     def forward() -> None:
         caller = sys._getframe(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, RankTiming, SizeTiming
-from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.evidence.links import Links, Node, NodeLink
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import CodePlace, Condition
@@ -47,11 +47,11 @@ def hang(ranks: int = 4, odd: int = 2, calls: int = 40, extra: Did = EXTRA) -> E
 def network(nodes: int = 6, filtered: int = 3, slow: int = 5) -> Evidence:
     """Nodes of which one answers on no port, and one is slow."""
 
-    def link(source: int, target: int) -> Link:
+    def link(source: int, target: int) -> NodeLink:
         if target == filtered:
-            return Link(source=source, target=target, outcome="filtered", detail="timed out")
+            return NodeLink(source=source, target=target, outcome="filtered", detail="timed out")
         speed = 3e8 if slow in (source, target) else 2.9e9
-        return Link(source=source, target=target, outcome="ok", latency_seconds=2e-5, bytes_per_second=speed)
+        return NodeLink(source=source, target=target, outcome="ok", latency_seconds=2e-5, bytes_per_second=speed)
 
     pairs = [(source, target) for source in range(nodes) for target in range(nodes) if source != target]
     return Evidence(

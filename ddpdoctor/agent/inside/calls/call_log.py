@@ -18,7 +18,7 @@ from ..schema.error import Error
 from ..schema.source_line import SourceLine
 from ..user_code import is_programs, is_users
 from .call_ring import CallRing
-from .call_stacks import Stack, Stacks
+from .call_stacks import KnownStacks, Stack
 
 MOST_HANDLED = 64  # lines that raised an error that was being handled while a collective was called
 MOST_WRAPPED = 64  # models
@@ -39,7 +39,7 @@ class CallLog:
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.stacks = Stacks()
+        self.stacks = KnownStacks()
         self.ring = CallRing(
             rank.path("ring"),
             rank=-1 if rank.number is None else rank.number,

@@ -24,7 +24,7 @@ class Stack:
         """What `Turns` reads in which frame, once it was asked."""
 
 
-class Stacks:
+class KnownStacks:
     """Knows stacks again by their functions and the instruction that each is at."""
 
     def __init__(self) -> None:

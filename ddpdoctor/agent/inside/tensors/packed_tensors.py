@@ -21,7 +21,7 @@ from .bit_parity import as_digits, elements_of_memory, parities, parity, parity_
 from .fingerprint import Method
 from .gradient_projection import projection
 from .readable_tensors import memory, stand_ins
-from .side_by_side import Block, bytes_of, kinds_of, name_of_plain, padded, sampled_places
+from .side_by_side import DeviceCopies, bytes_of, kinds_of, name_of_plain, padded, sampled_places
 from .tensor_addresses import TensorAddresses
 
 # of a tensor: below, copying costs less than the operations that it needs for itself
@@ -153,7 +153,7 @@ class _Layout:
         self._small = small
         self.shapes = [*map(list, self._kinds.shapes)]
         self._on_cpu = all(device.type in {"cpu", "meta"} for device in {*self._kinds.devices})
-        self._blocks: list[Block] = []
+        self._blocks: list[DeviceCopies] = []
         self._one_block = False
         self._large: list[int] = []
         self._is_planned = False
@@ -175,7 +175,7 @@ class _Layout:
             if 0 < size < self._small and size <= left:
                 left -= padded(size)
                 by_device.setdefault(self._kinds.devices[place], []).append(place)
-        self._blocks = [Block(device, places, self._kinds, listed) for device, places in by_device.items()]
+        self._blocks = [DeviceCopies(device, places, self._kinds, listed) for device, places in by_device.items()]
         packed = {place for places in by_device.values() for place in places}
         self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(listed)))
         self._large = [place for place in range(len(listed)) if place not in packed]

@@ -39,7 +39,7 @@ def kinds_of(tensors: Sequence[Tensor]) -> Kinds:
     return Kinds([one.shape for one in tensors], [one.dtype for one in tensors], [one.device for one in tensors])
 
 
-class Block:
+class DeviceCopies:
     """The copies on one device, by dtype."""
 
     def __init__(self, device: torch.device, places: list[int], kinds: Kinds, all_sizes: Sequence[int]) -> None:

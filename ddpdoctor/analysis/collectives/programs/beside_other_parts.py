@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
-from ddpdoctor.analysis.collectives.programs.rank_program import Kind, RankProgram, latest_first
+from ddpdoctor.analysis.collectives.programs.rank_program import CallKind, RankProgram, latest_first
 from ddpdoctor.analysis.majority import vote
 
 IN_STEP = 3  # collectives at which the rank was in step: of fewer, chance decides
@@ -17,7 +17,7 @@ MANY = 4  # ranks that have all made as many calls
 MOST_POINTS = 256  # looked at, the latest first
 
 
-def surplus_in_step(mine: RankProgram, others: Sequence[RankProgram], kind: Kind, since: int) -> int | None:
+def surplus_in_step(mine: RankProgram, others: Sequence[RankProgram], kind: CallKind, since: int) -> int | None:
     """By how many calls of this kind the rank is ahead of most others at the last collective that they share; below 0, behind.
 
     Only collectives behind the place `since` of its record count. None where they do not tell, or where the rank was not in step
@@ -45,7 +45,7 @@ def surplus_in_step(mine: RankProgram, others: Sequence[RankProgram], kind: Kind
     return extra if in_step >= IN_STEP or agreed else None
 
 
-def _points(mine: RankProgram, others: Sequence[RankProgram], kind: Kind, since: int) -> Iterator[dict[int, int]]:
+def _points(mine: RankProgram, others: Sequence[RankProgram], kind: CallKind, since: int) -> Iterator[dict[int, int]]:
     """By how many calls of `kind` the rank is ahead of each other one that tells it, at its last collectives of other kinds."""
     collectives = (point for point in latest_first(mine, kind) if not point[0].point_to_point)
     behind = takewhile(lambda point: point[2] > since, collectives)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ASKED_OF_A_SIDE, MOST_COMPARED, ProgramComparison
-from ddpdoctor.analysis.collectives.programs.rank_program import Kind
+from ddpdoctor.analysis.collectives.programs.rank_program import CallKind
 from ddpdoctor.analysis.collectives.recorders.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline
 from ddpdoctor.evidence.recorder import Call
@@ -76,7 +76,7 @@ def decide(
 
 def _beside_other_parts(
     programs: ProgramComparison,
-    kinds: Mapping[int, Kind],
+    kinds: Mapping[int, CallKind],
     number: int,
     called: Mapping[int, V],
     value_of: Callable[[Call], V],
@@ -99,7 +99,7 @@ def _beside_other_parts(
     return Deviation(ranks=tuple(sorted(other for other in called if called[other] not in found)), extra=0)
 
 
-def _as_before(programs: ProgramComparison, rank: int, other: int, kind: Kind, number: int) -> bool:
+def _as_before(programs: ProgramComparison, rank: int, other: int, kind: CallKind, number: int) -> bool:
     """Whether the last calls of this kind before `number` that both dumps hold are the same, two of them at least."""
     same = [
         (mine.op, mine.input_sizes) == (theirs.op, theirs.input_sizes)
@@ -129,7 +129,7 @@ def _by_pattern(programs: ProgramComparison, called: Mapping[int, V]) -> Deviati
 
 
 def _made_by_nobody_else(
-    programs: ProgramComparison, kinds: Mapping[int, Kind], number: int, called: Mapping[int, V]
+    programs: ProgramComparison, kinds: Mapping[int, CallKind], number: int, called: Mapping[int, V]
 ) -> Deviation | None:
     """The side whose call no other rank makes at any time in this kind of group, nor itself again, but that of the other side.
 
@@ -153,9 +153,9 @@ def _made_by_nobody_else(
     return Deviation(ranks=tuple(sorted(rank for rank in called if called[rank] == alone[0])), extra=0)
 
 
-def _by_ends(programs: ProgramComparison, kind: Kind, called: Mapping[int, V]) -> Deviation | None:
+def _by_ends(programs: ProgramComparison, kind: CallKind, called: Mapping[int, V]) -> Deviation | None:
     """The side that has made more or fewer calls of this kind, and as many of all others, where others are like the rest."""
-    ends: dict[V, tuple[set[tuple[tuple[Kind, int], ...]], int]] = {}
+    ends: dict[V, tuple[set[tuple[tuple[CallKind, int], ...]], int]] = {}
     for rank in _a_few_of_each(called):
         mine = programs.program(rank)
         others = [
@@ -178,7 +178,7 @@ def _by_ends(programs: ProgramComparison, kind: Kind, called: Mapping[int, V]) -
 
 
 def _calls_of_others(
-    programs: ProgramComparison, rank: int, kind: Kind, number: int, besides: Collection[int]
+    programs: ProgramComparison, rank: int, kind: CallKind, number: int, besides: Collection[int]
 ) -> Iterator[Call]:
     part = programs.program(rank).part
     for other in islice(programs.nearest(rank), MOST_COMPARED):

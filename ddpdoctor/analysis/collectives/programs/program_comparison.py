@@ -17,8 +17,8 @@ from itertools import islice
 from ddpdoctor.analysis.collectives.programs.beside_other_parts import surplus_in_step
 from ddpdoctor.analysis.collectives.programs.group_labels import NAMED, labels_of
 from ddpdoctor.analysis.collectives.programs.rank_program import (
+    CallKind,
     CallPlaces,
-    Kind,
     Part,
     RankProgram,
     ahead_of,
@@ -42,7 +42,7 @@ class ProgramComparison:
     timeline: Timeline
     """The records of all ranks, with the groups and their members."""
     _programs: dict[int, RankProgram] = field(default_factory=dict)
-    _calls: dict[tuple[int, int, int, tuple[Kind, ...]], CallPlaces] = field(default_factory=dict)
+    _calls: dict[tuple[int, int, int, tuple[CallKind, ...]], CallPlaces] = field(default_factory=dict)
     _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)
     _groups_of: dict[int, Mapping[str, ProcessGroup]] = field(default_factory=dict)
     _parts: dict[Part, list[int]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class ProgramComparison:
         """The flight recorder of each rank."""
         return self.timeline.call_index.records
 
-    def surplus(self, rank: int, kind: Kind, *, behind: int = 0) -> int | None:
+    def surplus(self, rank: int, kind: CallKind, *, behind: int = 0) -> int | None:
         """By how many calls of this kind the rank is ahead of ranks with its part, at the last point that they share.
 
         Below 0 it has left calls out. Only points behind its own call number `behind` of this kind count. None where there
@@ -115,7 +115,7 @@ class ProgramComparison:
         others = [self.program(other) for other in islice(self.nearest(rank), MOST_COMPARED)]
         return surplus_in_step(mine, others, kind, since)
 
-    def _surplus_at_a_point(self, rank: int, kind: Kind, since: int) -> int | None:
+    def _surplus_at_a_point(self, rank: int, kind: CallKind, since: int) -> int | None:
         """The same at the last call of another kind behind the place `since` that ranks with the same part made as well."""
         mine = self.program(rank)
         for other_kind, number, place in latest_first(mine, kind):
@@ -131,7 +131,7 @@ class ProgramComparison:
                 return 0 if sides.majority[0] == rank else differences[sides.majority[0]]
         return None
 
-    def surplus_at_the_end(self, rank: int, kind: Kind) -> int | None:
+    def surplus_at_the_end(self, rank: int, kind: CallKind) -> int | None:
         """The same by all that each has called until its dump: of one program, one rank is ahead in every kind or in none."""
         mine = self.program(rank)
         others = [self.program(other) for other in islice(self.nearest(rank), MOST_COMPARED)]
@@ -161,7 +161,7 @@ class ProgramComparison:
         alike = [not any(ahead_of(mine, other).values()) for other in others if other.part == mine.part]
         return 2 * sum(alike) > len(alike)
 
-    def exchanged(self, rank: int, one: tuple[Kind, int], other: tuple[Kind, int]) -> bool:
+    def exchanged(self, rank: int, one: tuple[CallKind, int], other: tuple[CallKind, int]) -> bool:
         """Whether the rank made these two calls, each a kind and a number, in another order than nearly all of its like."""
         mine = self._in_order(rank, one, other)
         if mine is None:
@@ -170,7 +170,7 @@ class ProgramComparison:
         orders = Counter(self._in_order(rank, one, other) for rank in like)
         return orders[not mine] > 1 and orders[not mine] > 2 * orders[mine]
 
-    def _in_order(self, rank: int, one: tuple[Kind, int], other: tuple[Kind, int]) -> bool | None:
+    def _in_order(self, rank: int, one: tuple[CallKind, int], other: tuple[CallKind, int]) -> bool | None:
         """Whether the rank made the first of these calls before the second; None where its dump does not tell."""
         mine = self.program(rank)
         if not mine.in_one_thread(one[0], other[0]):
@@ -178,7 +178,7 @@ class ProgramComparison:
         first, second = (mine.position(kind, number) for kind, number in (one, other))
         return None if first is None or second is None or first == second else first < second
 
-    def made_before(self, rank: int, kind: Kind, call: tuple[Kind, int]) -> int | None:
+    def made_before(self, rank: int, kind: CallKind, call: tuple[CallKind, int]) -> int | None:
         """How many calls of this kind the rank made before this call, a kind and a number; None where its dump does not tell."""
         mine = self.program(rank)
         place = mine.place(*call) if mine.in_one_thread(kind, call[0]) else None
@@ -200,29 +200,29 @@ class ProgramComparison:
     def _places(self, rank: int) -> set[tuple[str | None, tuple[int, int | None]]]:
         return {(label, self._place(rank, group)) for group, label in self.labels(rank).items()}
 
-    def kind(self, rank: int, group: str, *, point_to_point: bool) -> Kind | None:
+    def kind(self, rank: int, group: str, *, point_to_point: bool) -> CallKind | None:
         """The kind of a rank's calls in the group with this name, None where its dump does not know the group."""
         label = self.labels(rank).get(group)
-        return Kind(label, point_to_point) if label is not None else None
+        return CallKind(label, point_to_point) if label is not None else None
 
-    def calls_at(self, rank: int, kind: Kind, number: int) -> Iterator[Call]:
+    def calls_at(self, rank: int, kind: CallKind, number: int) -> Iterator[Call]:
         """The rank's call of this kind with this number, where its dump holds it."""
         place = self.program(rank).place(kind, number)
         if place is not None:
             yield self.records[rank].calls[self.records[rank].call[place]]
 
-    def times(self, rank: int, kind: Kind, call: Call) -> int:
+    def times(self, rank: int, kind: CallKind, call: Call) -> int:
         """How many calls of this kind with the operation and the tensors of `call` the rank's dump holds."""
         record, labels = self.records[rank], self.labels(rank)
         same = {
             number
             for number, one in enumerate(record.calls)
             if replace(one, group=call.group, timeout_ms=call.timeout_ms) == call
-            and kind == Kind(labels[record.groups[one.group].name], one.point_to_point)
+            and kind == CallKind(labels[record.groups[one.group].name], one.point_to_point)
         }
         return sum(number in same for number in record.call) if same else 0
 
-    def _made_by_others(self, rank: int, kind: Kind, other_kind: Kind, number: int) -> dict[int, int]:
+    def _made_by_others(self, rank: int, kind: CallKind, other_kind: CallKind, number: int) -> dict[int, int]:
         """The number of each other rank's last call of `kind` before its call `number` of `other_kind`."""
         part = self.program(rank).part
         found = {}
@@ -283,9 +283,9 @@ class ProgramComparison:
             by_threads=calls.by_threads,
         )
 
-    def _counted(self, label: str, last_enqueued: int | None, calls: CallPlaces) -> Kind | None:
+    def _counted(self, label: str, last_enqueued: int | None, calls: CallPlaces) -> CallKind | None:
         """What the table of groups counts: the calls of the kind of the last one. None where no entry tells the kind."""
-        both = [Kind(label, point_to_point=between) for between in (False, True)]
+        both = [CallKind(label, point_to_point=between) for between in (False, True)]
         if label not in self._pipelines:
             return both[0]
         if label not in self._with_collectives:
@@ -321,7 +321,7 @@ class ProgramComparison:
     def _calls_in(self, rank: int, record: FlightRecord) -> CallPlaces:
         """Ranks that made the same calls share the columns of their records, and the answer."""
         labels = self.labels(rank)
-        kinds = tuple(Kind(labels[record.groups[call.group].name], call.point_to_point) for call in record.calls)
+        kinds = tuple(CallKind(labels[record.groups[call.group].name], call.point_to_point) for call in record.calls)
         key = (id(record.call), id(record.seq), id(record.state), kinds)
         if key not in self._calls:
             self._calls[key] = call_places(record, kinds)

@@ -15,7 +15,7 @@ from ddpdoctor.analysis.collectives.recorders.multithreaded import began_in_a_th
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
 
-class Kind(NamedTuple):
+class CallKind(NamedTuple):
     """The collectives, or the sends and receives, of one group of a rank."""
 
     group: str
@@ -32,11 +32,11 @@ Part = frozenset[tuple[str, int, int | None]]
 class RankProgram:
     """One rank's calls by kind, and the rank's part in the job."""
 
-    places: Mapping[Kind, list[int]]
+    places: Mapping[CallKind, list[int]]
     """The places in the record of the calls in `numbers`, in order."""
-    numbers: Mapping[Kind, list[int]]
+    numbers: Mapping[CallKind, list[int]]
     """The sequence numbers in the record, ascending, each once."""
-    last: Mapping[Kind, int]
+    last: Mapping[CallKind, int]
     """The number of the last call where the record or the group's status tells it, also of calls that the record has lost."""
     end: int
     """The last place of the record that shows where the rank was; -1 in an empty one."""
@@ -44,14 +44,14 @@ class RankProgram:
     """The rank's part in the job."""
     whole: bool
     """Whether a kind without a number is one that the rank never called: the dump holds all calls."""
-    by_threads: Collection[Kind] = ()
+    by_threads: Collection[CallKind] = ()
     """The kinds all of whose calls with a stack come from a thread that the program started."""
 
-    def in_one_thread(self, kind: Kind, other: Kind) -> bool:
+    def in_one_thread(self, kind: CallKind, other: CallKind) -> bool:
         """Whether calls of these kinds follow each other in the program: those of two threads meet by chance."""
         return (kind in self.by_threads) == (other in self.by_threads)
 
-    def made_before(self, kind: Kind, place: int) -> int | None:
+    def made_before(self, kind: CallKind, place: int) -> int | None:
         """The number of the last call of this kind before this place in the record, None where the dump does not tell.
 
         A dump of active entries alone does not tell it of calls between two that it holds.
@@ -65,25 +65,25 @@ class RankProgram:
         following = numbers[before] - 1 if before < len(numbers) else max(numbers[-1], self.last.get(kind, 0))
         return following if following == numbers[before - 1] else None
 
-    def kinds(self) -> set[Kind]:
+    def kinds(self) -> set[CallKind]:
         """The kinds of which the number of calls is known."""
         return {*self.numbers, *self.last}
 
-    def called(self, kind: Kind) -> int:
+    def called(self, kind: CallKind) -> int:
         """How many calls of this kind the rank has made, 0 where that is not known."""
         return max(self.numbers.get(kind, [0])[-1], self.last.get(kind, 0))
 
-    def ends(self) -> tuple[tuple[Kind, int], ...]:
+    def ends(self) -> tuple[tuple[CallKind, int], ...]:
         """How many calls of each kind the rank has made in all."""
         return tuple(sorted((kind, self.called(kind)) for kind in self.kinds()))
 
-    def place(self, kind: Kind, number: int) -> int | None:
+    def place(self, kind: CallKind, number: int) -> int | None:
         """Where in the record this call is."""
         numbers = self.numbers.get(kind, [])
         position = bisect_left(numbers, number)
         return self.places[kind][position] if position < len(numbers) and numbers[position] == number else None
 
-    def position(self, kind: Kind, number: int) -> float | None:
+    def position(self, kind: CallKind, number: int) -> float | None:
         """Where this call is: as `place`, endless where the rank has not made it, and -1 where it is lost or was dropped.
 
         None where the number of calls of this kind is not known.
@@ -99,22 +99,22 @@ class RankProgram:
 class CallPlaces:
     """The calls in a record by kind."""
 
-    places: Mapping[Kind, list[int]]
+    places: Mapping[CallKind, list[int]]
     """The places in the record of the calls in `numbers`, in order."""
-    numbers: Mapping[Kind, list[int]]
+    numbers: Mapping[CallKind, list[int]]
     """The sequence numbers of each kind, ascending, each once."""
-    last: Mapping[Kind, int]
+    last: Mapping[CallKind, int]
     """The number of the last call of each kind in the record, of those too that do not show where the rank was."""
     end: int
     """The last place of the record that shows where the rank was; -1 in an empty one."""
-    by_threads: Collection[Kind] = ()
+    by_threads: Collection[CallKind] = ()
     """The kinds all of whose calls with a stack come from a thread that the program started."""
 
 
-def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
+def call_places(record: FlightRecord, kinds: Sequence[CallKind]) -> CallPlaces:
     """The calls in this record by kind; `kinds` holds the kind of each of its distinct calls."""
-    places: dict[Kind, list[int]] = defaultdict(list)
-    numbers: dict[Kind, list[int]] = defaultdict(list)
+    places: dict[CallKind, list[int]] = defaultdict(list)
+    numbers: dict[CallKind, list[int]] = defaultdict(list)
     end = -1
     for place in _placing_entries(record):
         kind, number = kinds[record.call[place]], record.seq[place]
@@ -126,13 +126,13 @@ def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
     return CallPlaces(places=places, numbers=numbers, last=last, end=end, by_threads=_by_threads(record, kinds))
 
 
-def ahead_of(mine: RankProgram, other: RankProgram) -> dict[Kind, int]:
+def ahead_of(mine: RankProgram, other: RankProgram) -> dict[CallKind, int]:
     """By how many calls of each kind `mine` is ahead, of those that both records show of."""
     kinds = mine.kinds() | other.kinds() if mine.whole and other.whole else mine.kinds() & other.kinds()
     return {one: mine.called(one) - other.called(one) for one in kinds}
 
 
-def latest_first(program: RankProgram, without: Kind) -> Iterator[tuple[Kind, int, int]]:
+def latest_first(program: RankProgram, without: CallKind) -> Iterator[tuple[CallKind, int, int]]:
     """The calls of all other kinds of the same thread, the latest first: kind, number, place."""
     found = (
         zip(repeat(kind), reversed(numbers), reversed(program.places[kind]))
@@ -142,12 +142,12 @@ def latest_first(program: RankProgram, without: Kind) -> Iterator[tuple[Kind, in
     return merge(*found, key=lambda one: -one[2])
 
 
-def _by_threads(record: FlightRecord, kinds: Sequence[Kind]) -> frozenset[Kind]:
+def _by_threads(record: FlightRecord, kinds: Sequence[CallKind]) -> frozenset[CallKind]:
     """The kinds whose calls come from threads alone; none where the stacks show no thread."""
     threads = [began_in_a_thread(record, stack) if stack else None for stack in record.stacks]
     if True not in threads:
         return frozenset()
-    found: dict[Kind, set[bool | None]] = defaultdict(set)
+    found: dict[CallKind, set[bool | None]] = defaultdict(set)
     for call, stack in {*zip(record.call, record.stack, strict=True)}:
         found[kinds[call]].add(threads[stack])
     return frozenset(kind for kind, seen in found.items() if seen - {None} == {True})

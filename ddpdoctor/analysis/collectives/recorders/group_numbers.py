@@ -11,7 +11,7 @@ from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
 
 
-class Table(NamedTuple):
+class GroupTable(NamedTuple):
     """What must be equal on ranks whose numbers mean the same groups.
 
     A rank that has no part in a group, and one that has not used it yet, may have the same numbers for other groups.
@@ -57,7 +57,7 @@ def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
         return records
     ordered = (Entry(entry.rank, entry.host, _completed(entry.value, _by_creation(entry.value))) for entry in records)
     records = PerRank(tuple(ordered), launched=records.launched)
-    numbers: dict[Table, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
+    numbers: dict[GroupTable, dict[Key, set[int]]] = defaultdict(lambda: defaultdict(set))
     for entry in records:
         for group in entry.value.groups:
             if group.number is not None:
@@ -95,9 +95,9 @@ def _by_creation(record: FlightRecord) -> dict[str, int]:
     return found if all(map(str.isdecimal, names)) and found.items() >= known.items() else {}
 
 
-def _table(record: FlightRecord) -> Table:
+def _table(record: FlightRecord) -> GroupTable:
     known = {group.number for group in record.groups if group.number is not None}
-    return Table(
+    return GroupTable(
         numbers=frozenset(known | {row.number for row in record.statuses}),
         descriptions=tuple(sorted(group.description for group in record.groups)),
     )
@@ -115,9 +115,9 @@ def _told(record: FlightRecord, numbers: Mapping[Key, int]) -> dict[str, int]:
     return dict(reversed([*found]))
 
 
-def _shapes(records: Iterable[FlightRecord]) -> dict[Table, dict[int, Shape]]:
+def _shapes(records: Iterable[FlightRecord]) -> dict[GroupTable, dict[int, Shape]]:
     """The shape of the group with each number, where all ranks with the same numbers that tell it agree."""
-    found: dict[Table, dict[int, set[Shape]]] = defaultdict(lambda: defaultdict(set))
+    found: dict[GroupTable, dict[int, set[Shape]]] = defaultdict(lambda: defaultdict(set))
     for record in records:
         for group in record.groups:
             if group.number is not None and group.ranks is not None:
