@@ -10,6 +10,7 @@ from ddpdoctor.evidence.process import ProcessState, Stall
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
+C10D = f"{TORCH}/distributed/distributed_c10d.py"
 STDLIB = "/usr/lib/python3.11"
 SCRIPT = "/job/train.py"
 MODULE = Frame(file=SCRIPT, line=90, function="<module>")

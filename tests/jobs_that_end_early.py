@@ -10,7 +10,7 @@ from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request,
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
-from tests.hangs import SCRIPT, TORCH, stack
+from tests.hangs import C10D, SCRIPT, stack
 from tests.rank_ends import CLOSED, LOST_PEER, WRONG_SIZE, ended
 
 LOOP = Loop(line=55, head="for images, labels in loader")
@@ -23,7 +23,7 @@ ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 END = waits(Did("barrier", line=95))
 EVALUATED = Did("all_gather", line=95)
 SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in CODE))
-IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step"))
+IN_BARRIER = stack((C10D, 5000, "barrier"), user=(95, "train_step"))
 
 LEAVES = Loop(line=55, head="for images, labels in loader", jumps=(Jump(line=63, word="break", test="rank == 1"),))
 AT = Frame(file=TRAIN, line=61, function="train_step")
@@ -142,8 +142,8 @@ def without_ddp(*, steps: int) -> Evidence:
     )
 
 
-IN_OTHER_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(97, "train_step"))
-IN_INIT = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "setup"))
+IN_OTHER_BARRIER = stack((C10D, 5000, "barrier"), user=(97, "train_step"))
+IN_INIT = stack((C10D, 1899, "init_process_group"), user=(8, "setup"))
 
 
 def under(line: int, test: str = "rank == 0", *, branch: int = 0) -> SourceCode:

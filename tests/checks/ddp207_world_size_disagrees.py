@@ -1,10 +1,10 @@
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.launch import Arrival, Joining, RankSet
 from tests.checks import Sick, job
-from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, SCRIPT, hang, rank, stack
 
 WAITS = rank(
-    stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "ddp_setup")),
+    stack((C10D, 1899, "init_process_group"), user=(8, "ddp_setup")),
     system_call="nanosleep",
 )
 

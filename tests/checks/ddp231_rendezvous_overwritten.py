@@ -5,10 +5,10 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from tests.checks import Sick
-from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, SCRIPT, hang, rank, stack
 
 WAITS = rank(
-    stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "ddp_setup")),
+    stack((C10D, 1899, "init_process_group"), user=(8, "ddp_setup")),
     system_call="nanosleep",
 )
 GIVEN, ELSEWHERE = "localhost:34491", "localhost:12355"

@@ -8,7 +8,7 @@ from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import GivenSize
 from tests.checks import Sick, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
-from tests.hangs import TORCH
+from tests.hangs import C10D, TORCH
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
 
 LONG = Did("all_reduce", sizes=((20,),))
@@ -53,7 +53,7 @@ AWAITS = RankExit(
 ABORTED = replace(
     AWAITS,
     native_stack=(
-        Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3151, function="broadcast"),
+        Frame(file=C10D, line=3151, function="broadcast"),
         Frame(file=f"{TORCH}/distributed/c10d_logger.py", line=83, function="wrapper"),
         *AWAITS.native_stack,
     ),

@@ -8,7 +8,7 @@ from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, JobSize, RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from tests.checks import Sick, ranks
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
-from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 from tests.rank_ends import LOST_PEER
 
 LOOP = Loop(line=55, head="for images, labels in loader")
@@ -42,10 +42,8 @@ SLIPPED = Did("all_reduce", line=88)
 LAST = waits(Did("all_reduce", line=61))
 DDP = f"{TORCH}/nn/parallel/distributed.py"
 IN_FORWARD = stack((DDP, 1530, "_pre_forward"), (DDP, 1632, "forward"), user=(60, "train_step"))
-IN_MONITORED_BARRIER = stack(
-    (f"{TORCH}/distributed/distributed_c10d.py", 5400, "monitored_barrier"), user=(88, "train_step")
-)
-IN_BROADCAST = stack((f"{TORCH}/distributed/distributed_c10d.py", 2900, "broadcast"), user=(88, "train_step"))
+IN_MONITORED_BARRIER = stack((C10D, 5400, "monitored_barrier"), user=(88, "train_step"))
+IN_BROADCAST = stack((C10D, 2900, "broadcast"), user=(88, "train_step"))
 STEPS = (*CODE, CodePlace(file=SCRIPT, line=60, function="train_step", loops=(LOOP,)))
 SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in STEPS))
 ALL_BUT_0 = SourceCode(

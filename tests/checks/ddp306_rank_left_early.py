@@ -9,7 +9,7 @@ from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
-from tests.hangs import STDLIB, TORCH, hang, rank, stack
+from tests.hangs import C10D, STDLIB, hang, rank, stack
 from tests.jobs_that_end_early import (
     AT,
     BEHIND,
@@ -43,7 +43,7 @@ from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
 COUNTS = Loop(line=55, head="for step in range(10 - (rank == 1))")
 BEHIND_IT = (
-    Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3000, function="all_gather"),
+    Frame(file=C10D, line=3000, function="all_gather"),
     Frame(file=TRAIN, line=95, function="train_step"),
     Frame(file=TRAIN, line=100, function="main"),
 )
@@ -534,8 +534,8 @@ SICK = (
         measured={"steps": {}},
     ),
 )
-IN_ALL_REDUCE = stack((f"{TORCH}/distributed/distributed_c10d.py", 3040, "all_reduce"), user=(70, "log"))
-IN_RECV = stack((f"{TORCH}/distributed/distributed_c10d.py", 2562, "recv"), user=(72, "exchange"))
+IN_ALL_REDUCE = stack((C10D, 3040, "all_reduce"), user=(70, "log"))
+IN_RECV = stack((C10D, 2562, "recv"), user=(72, "exchange"))
 HEALTHY = (
     hang((RankExit(exit_code=0),), rank(IN_ALL_REDUCE), rank()),  # they may wait for each other
     hang((RankExit(exit_code=0),), rank(IN_RECV), rank(IN_RECV)),

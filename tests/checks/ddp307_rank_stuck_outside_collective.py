@@ -12,7 +12,7 @@ from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, record, waits
-from tests.hangs import STDLIB, TORCH, hang, rank, stack
+from tests.hangs import C10D, STDLIB, TORCH, hang, rank, stack
 
 OWN_LINE = stack(user=(88, "validate"))
 READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("os.read",)),))
@@ -58,7 +58,7 @@ TEE = Counterpart(pid=55, state="S", command="/usr/bin/tee job.log")
 A_RANK = Counterpart(pid=101, state="S", command="python train.py")
 THE_OTHER = Counterpart(pid=102, state="S", command="python train.py")
 WAITS_FOR_A_FILE_LOCK = {"system_call": "flock", "waits_on": "/data/x.lock", "pid": 102, "counterparts": (A_RANK,)}
-IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 4600, "barrier"), user=(63, "prepare"))
+IN_BARRIER = stack((C10D, 4600, "barrier"), user=(63, "prepare"))
 LOGGER = Thread(name="logger", frames=stack(QUEUE, user=(12, "write")), os_id=101)
 EXECUTOR = Thread(
     name="asyncio_0",

@@ -8,7 +8,7 @@ from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
-from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, SCRIPT, hang, rank, stack
 
 SEND = Did("send", line=80, peers=(0, 1))
 RECV = Did("recv", line=82, peers=(0, 1))
@@ -35,7 +35,6 @@ PUBLISH = Did("broadcast", line=90, group="1")
 COLLECT = Did("recv", line=92, peers=(1, 0))
 DELIVER = Did("send", line=94, peers=(1, 0))
 
-C10D = f"{TORCH}/distributed/distributed_c10d.py"
 IN_BARRIER = rank(stack((C10D, 5100, "barrier"), user=(95, "train")))
 
 

@@ -8,16 +8,16 @@ from ddpdoctor.evidence.source import CodePlace, Condition, SourceCode
 from tests.checks import Sick, ranks
 from tests.checks.ddp305_collective_called_by_some import SEEN
 from tests.flight_records import STEP, record, waits
-from tests.hangs import TORCH, hang, rank, stack
+from tests.hangs import C10D, TORCH, hang, rank, stack
 
 PLACE = Frame(file="/home/me/job/train.py", line=30, function="main")
 MADE = CollectiveCalls(new_groups=(NewGroup(ranks=(0, 1), returned=True, place=PLACE),))
 WAITS = CollectiveCalls(new_groups=(NewGroup(ranks=(0, 1), returned=False, place=PLACE),))
 NONE = CollectiveCalls()
 IN_NEW_GROUP = stack(
-    (f"{TORCH}/distributed/distributed_c10d.py", 970, "_store_based_barrier"),
-    (f"{TORCH}/distributed/distributed_c10d.py", 5500, "_new_group_with_tag"),
-    (f"{TORCH}/distributed/distributed_c10d.py", 5400, "new_group"),
+    (C10D, 970, "_store_based_barrier"),
+    (C10D, 5500, "_new_group_with_tag"),
+    (C10D, 5400, "new_group"),
     (f"{TORCH}/distributed/c10d_logger.py", 83, "wrapper"),
     user=(88, "train_step"),
 )

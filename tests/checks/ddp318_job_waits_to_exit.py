@@ -4,11 +4,11 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import JobSize, RankError, RankExit
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
-from tests.hangs import STDLIB, TORCH, hang, rank, stack
+from tests.hangs import C10D, STDLIB, hang, rank, stack
 
 SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
 UPLOADER = Thread(name="uploader", frames=stack(user=(8, "upload")), os_id=101)
-TEARDOWN = stack((f"{TORCH}/distributed/distributed_c10d.py", 2361, "destroy_process_group"), user=(99, "main"))
+TEARDOWN = stack((C10D, 2361, "destroy_process_group"), user=(99, "main"))
 FAILED = RankExit(
     exit_code=None, error=RankError(type="RuntimeError", message="Application timeout caused pair closure")
 )

@@ -18,9 +18,9 @@ from ddpdoctor.ranks.target import Target
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows import call_arguments
 from tests.flight_records import STEP, record
-from tests.hangs import TORCH, hang, rank
+from tests.hangs import C10D, hang, rank
 
-IN_BROADCAST = Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3000, function="broadcast")
+IN_BROADCAST = Frame(file=C10D, line=3000, function="broadcast")
 RANKS = {"rank": (0, 1, 2)}
 
 

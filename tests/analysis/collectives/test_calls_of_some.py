@@ -10,9 +10,8 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from ddpdoctor.workflows.lint_hints import collectives_of_some
-from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, IN_BACKWARD, SCRIPT, hang, rank, stack
 
-C10D = f"{TORCH}/distributed/distributed_c10d.py"
 PLACES = (
     CodePlace(file=SCRIPT, line=23, function="synchronize"),
     CodePlace(file=SCRIPT, line=24, function="synchronize"),

@@ -9,13 +9,13 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
-from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, stack
+from tests.hangs import C10D, IN_BACKWARD, SCRIPT, stack
 from tests.rank_ends import ended
 
 LOOP = Loop(line=55, head="while True")
 OF_RANK_0 = Condition(line=63, test="iter_num % eval_interval == 0 and master_process", branch=0)
 OF_A_STEP = Condition(line=63, test="iter_num % eval_interval == 0", branch=0)
-IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5356, "barrier"), user=(64, "train_step"))
+IN_BARRIER = stack((C10D, 5356, "barrier"), user=(64, "train_step"))
 TIMED_OUT = "unbound_buffer.cc:78] Timed out waiting 15000ms for recv operation to complete"
 CLOSED = "pair.cc:553] Connection closed by peer [127.0.0.1]:47792"
 

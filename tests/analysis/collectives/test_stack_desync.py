@@ -15,7 +15,7 @@ from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request,
 from ddpdoctor.evidence.stacks import CountedLoop, GivenRoot, LoopTurn
 from ddpdoctor.source.stack_lines.context import source_of
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
-from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 
 AT_ONE_LINE = (IN_BROADCAST[0], *IN_BACKWARD[-2:])
 ASLEEP = rank(IN_BACKWARD[-2:], system_call="clock_nanosleep")
@@ -99,7 +99,7 @@ def test_a_return_under_a_test_of_the_rank_leads_out_of_a_loop_in_a_function(
         ),
     )
     fit = Frame(file=SCRIPT, line=73, function="fit")
-    gathers = stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "all_gather"), user=(55, "evaluate"))
+    gathers = stack((C10D, 3300, "all_gather"), user=(55, "evaluate"))
     evaluates = rank((*gathers[:-1], replace(fit, line=74), gathers[-1]))
     trains = rank((*IN_BACKWARD[:-1], fit, IN_BACKWARD[-1]))
     each = [evaluates if number == behind else trains for number in range(size)]
@@ -119,7 +119,7 @@ def test_of_two_ranks_none_has_left_its_loop_where_an_outer_loop_leads_back_to_i
         CodePlace(file=SCRIPT, line=95, function="train_step", loops=outer),
         CodePlace(file=SCRIPT, line=90, function="<module>"),
     )
-    gathers = stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "all_gather_object"), user=(95, "train_step"))
+    gathers = stack((C10D, 3300, "all_gather_object"), user=(95, "train_step"))
     first, *_ = diagnose(hang(rank(gathers), rank(), facts=(SourceCode(places=places),))).findings
     assert (first.code, first.ranks) == (code, blamed)
 
@@ -144,8 +144,8 @@ def test_a_rank_past_a_gather_has_left_no_loop_unless_the_others_wait_for_one_ro
         CodePlace(file=SCRIPT, line=95, function="train_step"),
         CodePlace(file=SCRIPT, line=90, function="<module>"),
     )
-    waits = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 4300, waits_in)))
-    past = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step")))
+    waits = rank(stack((C10D, 4300, waits_in)))
+    past = rank(stack((C10D, 5000, "barrier"), user=(95, "train_step")))
     given = [(GivenRoot(op=waits_in, root=root, place=at),) for root in roots] + [()] * (2 - len(roots))
     evidence = hang((*waits, *given[0]), past, (*waits, *given[1]), facts=(SourceCode(places=places),), seconds=None)
     found = {finding.code: finding.ranks for finding in diagnose(evidence).findings}
@@ -166,7 +166,7 @@ def test_a_majority_that_may_have_come_through_a_call_accuses_nobody(
         CodePlace(file=SCRIPT, line=95, function="train_step"),
         CodePlace(file=SCRIPT, line=90, function="<module>"),
     )
-    one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, waits_in), user=(95, "train_step")))
+    one = rank(stack((C10D, 3300, waits_in), user=(95, "train_step")))
     report = diagnose(hang(one, *[rank()] * ranks_in_backward, facts=(SourceCode(places=places),)))
     assert next((finding.code for finding in report.findings), None) == code
 
@@ -194,7 +194,7 @@ def test_a_rank_that_made_as_many_turns_as_its_peers_passed_over_a_call(
         CodePlace(file=SCRIPT, line=95, function="train_step", loops=epochs),
         CodePlace(file=SCRIPT, line=90, function="<module>"),
     )
-    one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "barrier"), user=(95, "train_step")))
+    one = rank(stack((C10D, 3300, "barrier"), user=(95, "train_step")))
     facts = [(LoopTurn(loop=55, turn=turn),) for turn in turns] if turns is not None else [()] * 3
     ranks = [(*said, *fact) for said, fact in zip((one, rank(), rank()), facts, strict=True)]
     (found,) = diagnose(hang(*ranks, facts=(SourceCode(places=places),), seconds=None)).findings
@@ -224,70 +224,11 @@ def test_a_turn_of_an_outer_loop_may_have_fewer_calls_on_one_rank(
         CodePlace(file=SCRIPT, line=95, function="train_step"),
         CodePlace(file=SCRIPT, line=90, function="<module>"),
     )
-    one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "barrier"), user=(95, "train_step")))
+    one = rank(stack((C10D, 3300, "barrier"), user=(95, "train_step")))
     facts = [LoopTurn(loop=50, turn=turn, inner=of_it) for turn, of_it in turns]
     ranks = [(*said, fact) for said, fact in zip((one, rank(), rank()), facts, strict=True)]
     (found,) = diagnose(hang(*ranks, facts=(SourceCode(places=places),), seconds=None)).findings
     assert (found.code, found.ranks) == (code, (0,))
-
-
-@pytest.mark.parametrize(
-    ("test", "one", "other", "code"),
-    [
-        pytest.param("rank == 2", "all_gather", "all_reduce", "DDP301", id="two branches of a test of the rank"),
-        pytest.param("step % 10 == 0", "all_gather", "all_reduce", "DDP301", id="no rank comes out of either alone"),
-        pytest.param("rank == 2", "broadcast", "all_reduce", None, id="a root may have come through a broadcast"),
-        pytest.param("rank == 2", "all_reduce", "all_reduce", None, id="they meet"),
-    ],
-)
-def test_two_branches_of_a_test_of_the_rank_call_different_collectives(
-    test: str, one: str, other: str, code: str | None
-) -> None:
-    places = (
-        *(
-            CodePlace(
-                file=SCRIPT,
-                line=line,
-                function="train_step",
-                conditions=(Condition(line=60, test=test, branch=branch),),
-            )
-            for branch, line in enumerate((61, 63))
-        ),
-        CodePlace(file=SCRIPT, line=90, function="<module>"),
-    )
-    calls = f"{TORCH}/distributed/distributed_c10d.py"
-    odd = rank(stack((calls, 3300, one), user=(61, "train_step")))
-    usual = rank(stack((calls, 2900, other), user=(63, "train_step")))
-    report = diagnose(hang(odd, usual, usual, facts=(SourceCode(places=places),), seconds=None))
-    found = next((one for one in report.findings if one.code == "DDP301"), None)
-    assert (found.code if found else None) == code
-    if found is not None:
-        assert found.ranks == (0,)
-        assert found.message == "rank 0 waits in all_gather while ranks 1-2 wait in all_reduce"
-        under = ", inside `if rank == 2` (train.py:60)" if test.startswith("rank") else ""
-        assert found.where[0].note == f"waiting in all_gather{under}"
-
-
-def test_branches_with_groups_of_their_own_are_no_mismatch(tmp_path: Path) -> None:
-    """The ranks of each branch wait in a group of their own."""
-
-    def found(first: str, second: str) -> set[str]:
-        path = tmp_path / "roles.py"
-        path.write_text(f"def main(x, rank):\n    if rank < 2:\n        {first}\n    else:\n        {second}\n")
-        calls = f"{TORCH}/distributed/distributed_c10d.py"
-        stacks = [
-            (Frame(file=calls, line=3000, function=name), Frame(file=str(path), line=line, function="main"))
-            for line, name in ((3, "all_reduce"), (5, "all_gather"))
-            for _ in range(2)
-        ]
-        code = source_of([frame for stack in stacks for frame in stack])
-        assert code is not None
-        return {one.code for one in diagnose(hang(*map(rank, stacks), facts=(code,), seconds=None)).findings}
-
-    assert "DDP301" in found("dist.all_reduce(x)", "dist.all_gather(out, x)")
-    assert not found("dist.all_reduce(x, group=groups[0])", "dist.all_gather(out, x, group=groups[1])")
-    assert not found("dist.all_reduce(x)", "dist.all_gather(out, x, stage)")
-    assert not found("all_reduce(x, tp_group)", "dist.all_gather(out, x)")
 
 
 @pytest.mark.parametrize(("turns", "blamed"), [((7, 7, 7), (1,)), ((7, 8, 7), None)])
@@ -303,7 +244,7 @@ def test_a_condition_in_a_function_tells_which_ranks_in_one_turn_left_its_call_o
     inside, outside, backward = (
         Frame(file=str(path), line=line, function=name) for line, name in ((3, "forward"), (6, "main"), (7, "main"))
     )
-    reduces = Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3000, function="all_reduce")
+    reduces = Frame(file=C10D, line=3000, function="all_reduce")
     frames = [(reduces, inside, outside), (*IN_BACKWARD[:3], backward), (reduces, inside, outside)]
     ranks = []
     for stands, turn in zip(map(rank, frames), turns, strict=True):
@@ -331,7 +272,7 @@ def test_a_rank_past_a_function_left_the_loop_in_it(
         "def iterate(a):\n    while delta > tol:\n        dist.all_reduce(w)\n"
         f"def main():\n{head}        iterate(a)\n        dist.all_gather(out, v)\n"
     )
-    c10d = f"{TORCH}/distributed/distributed_c10d.py"
+    c10d = C10D
     inside = tuple(
         Frame(file=file, line=line, function=name)
         for file, line, name in ((c10d, 3000, "all_reduce"), (str(path), 3, "iterate"), (str(path), 6, "main"))
@@ -358,7 +299,6 @@ UNDER_THE_RANK = SourceCode(
     )
 )
 LIGHTNING = "/venv/lib/python3.11/site-packages/lightning"
-C10D = f"{TORCH}/distributed/distributed_c10d.py"
 IN_FIT = (SCRIPT, 68, "main")
 
 
@@ -389,90 +329,6 @@ def test_of_two_calls_of_a_framework_the_one_that_a_rank_asked_for_is_the_one_to
     first, *_ = diagnose(hang(rank(LOGS), rank(GOES_ON), facts=(asked(value),))).findings
     assert (first.code, first.ranks) == ("DDP305", (0,))
     assert (first.where[0].line, first.where[0].rank) == (36, 0)
-
-
-GROUPS = """def mean(x, rank):
-    dist.all_reduce(x, group=node)
-    if {test}:
-        dist.all_reduce(x, group=leaders)
-    dist.broadcast(x, src=first, group=node)
-def run(x, rank):
-    for epoch in range(3):
-        mean(x, rank)
-        dist.all_gather_object(names, x)
-"""
-
-
-@pytest.mark.parametrize(
-    ("test", "last", "code"),
-    [
-        ("rank == 0", "all_gather_object", "DDP305"),
-        ("rank % 2 == 0", "all_gather_object", None),  # rank 2 has left it out, or has gone on from it
-        ("rank == 0", "all_reduce", None),  # which it may be
-    ],
-)
-def test_a_test_that_selects_the_ranks_that_wait_below_it_tells_of_several_places(
-    tmp_path: Path, test: str, last: str, code: str | None
-) -> None:
-    """Rank 1 waits for rank 0 in their node, ranks 2-3 for both: no other rank ever comes to the call of rank 0."""
-    path = tmp_path / "groups.py"
-    path.write_text(GROUPS.format(test=test).replace("all_gather_object", last))
-
-    def at(name: str, *lines: tuple[int, str]) -> tuple[Frame, ...]:
-        places = (Frame(file=str(path), line=line, function=function) for line, function in lines)
-        return (Frame(file=C10D, line=3000, function=name), *places)
-
-    ways = (at("all_reduce", (4, "mean"), (8, "run")), at("broadcast", (5, "mean"), (8, "run")), at(last, (9, "run")))
-    source = source_of([frame for way in ways for frame in way])
-    assert source is not None
-    found = diagnose(hang(*map(rank, (*ways, ways[2])), facts=(source,), seconds=None)).findings
-    assert [(one.code, one.ranks) for one in found] == ([(code, (0,))] if code else [])
-
-
-HOOKS = """def wait(x):
-    {}
-def mean(x):
-    dist.all_reduce(x{})
-class Save:
-    def after_epoch(self, x):
-        wait(x)
-class Log:
-    def after_epoch(self, x):
-        mean(x)
-def run(x, hooks):
-    while True:
-        for hook in hooks:
-            hook.after_epoch(x)
-"""
-
-
-@pytest.mark.parametrize(
-    ("call", "group", "found"),
-    [
-        ("dist.barrier()", "", [("DDP301", (2,), [10, 10, 7])]),
-        ("dist.barrier()", ", group=g", []),
-        ("dist.broadcast(x, 0)", "", []),  # its root may have come out of it
-        ("dist.all_reduce(x)", "", []),
-    ],
-)
-def test_ranks_in_two_calls_that_no_rank_comes_out_of_alone_have_called_other_things(
-    tmp_path: Path, call: str, group: str, found: list[object]
-) -> None:
-    """Whatever hooks the ranks have, and in whatever turn they are; shown is where their ways part."""
-    path = tmp_path / "hooks.py"
-    path.write_text(HOOKS.format(call, group))
-    (name,) = [word for word in ("barrier", "broadcast", "all_reduce") if word in call]
-
-    def at(operation: str, *lines: tuple[int, str]) -> tuple[Frame, ...]:
-        places = (Frame(file=str(path), line=line, function=function) for line, function in (*lines, (14, "run")))
-        return (Frame(file=C10D, line=3000, function=operation), *places)
-
-    logs, saves = at("all_reduce", (4, "mean"), (10, "after_epoch")), at(name, (2, "wait"), (7, "after_epoch"))
-    source = source_of([*logs, *saves])
-    assert source is not None
-    report = diagnose(hang(rank(logs), rank(logs), rank(saves), facts=(source,), seconds=None))
-    lines = {one.code: {where.rank: where.line for where in one.where} for one in report.findings}
-    assert [(one.code, one.ranks, [lines[one.code][at] for at in range(3)]) for one in report.findings] == found
 
 
 def test_a_request_of_another_rank_tells_nothing() -> None:

@@ -14,7 +14,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.evidence.source import CodePlace, EarlierCall, Loop, SourceCode
-from tests.hangs import MODULE, SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, MODULE, SCRIPT, TORCH, hang, rank, stack
 
 OWN = stack(user=(70, "checksum"))
 HELD: dict[str, Any] = {"holds_gil": True, "gil_never_free": True, "active": True}
@@ -65,7 +65,7 @@ def test_a_rank_has_advanced_where_no_loop_leads_back(places: tuple[CodePlace, C
 
 
 DEFINES = stack(
-    (f"{TORCH}/distributed/distributed_c10d.py", 1, "<module>"),
+    (C10D, 1, "<module>"),
     ("<frozen importlib._bootstrap>", 1176, "_find_and_load"),
 )
 

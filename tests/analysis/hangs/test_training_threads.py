@@ -5,7 +5,7 @@ from __future__ import annotations
 from ddpdoctor.analysis.hangs.training_threads import training_threads
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import Thread
-from tests.hangs import IN_BACKWARD, SCRIPT, STDLIB, TORCH, stack
+from tests.hangs import C10D, IN_BACKWARD, SCRIPT, STDLIB, stack
 
 STARTED = (
     Frame(file=SCRIPT, line=40, function="train"),
@@ -19,7 +19,7 @@ BEATS = Thread(
     name="Thread-1",
     os_id=4,
     frames=(
-        Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=9, function="all_reduce"),
+        Frame(file=C10D, line=9, function="all_reduce"),
         Frame(file=SCRIPT, line=5, function="heartbeat"),
         *STARTED[1:],
     ),

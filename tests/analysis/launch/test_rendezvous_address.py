@@ -6,10 +6,10 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.launch import EnvOverwrite, Joining
-from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+from tests.hangs import C10D, SCRIPT, hang, rank, stack
 
 WAITS = rank(
-    stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "ddp_setup")),
+    stack((C10D, 1899, "init_process_group"), user=(8, "ddp_setup")),
     system_call="nanosleep",
 )
 PORT = EnvOverwrite(name="MASTER_PORT", value="12355", file=SCRIPT, line=7, function="ddp_setup")

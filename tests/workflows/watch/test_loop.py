@@ -30,7 +30,7 @@ from ddpdoctor.workflows.watch import loop
 from ddpdoctor.workflows.watch.loop import JobEnd, RankAtWork, Recovered, Stalled, Watch
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.stall_detector import StallDetector
-from tests.hangs import STDLIB, TORCH, hang, rank, stack
+from tests.hangs import C10D, STDLIB, TORCH, hang, rank, stack
 from tests.waiting import PROGRAM_SECONDS
 
 STOOD = hang(rank(), rank(stack()))
@@ -162,7 +162,7 @@ def test_a_job_that_goes_on_while_it_is_looked_at_is_no_stall(tmp_path: Path, mo
         assert [type(event) for event in events] == expected
 
 
-IN_RENDEZVOUS = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "main"))
+IN_RENDEZVOUS = stack((C10D, 1899, "init_process_group"), user=(8, "main"))
 JOINS, PREPARES = Joining(called=True), Joining(called=False)
 SLEEPING = rank(stack(user=(5, "prepare")), system_call="clock_nanosleep")
 BUSY = rank(stack(user=(5, "prepare")), active=True, state="R", cpu_share=0.97)
