@@ -19,11 +19,10 @@ from tests.pictures.screen import picture, screen
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 LONGEST_SECONDS = 240.0
-COLUMNS = {"top": 80, "watch-status": 80}  # the others have 100
+COLUMNS = {"top": 80}  # the others have 100
 VERDICT = {"watch": "━━ ddpdoctor watch"}  # what the launcher prints above it is left out
 COMMANDS = {
     "watch": "ddpdoctor watch --stall-after 5 --kill-on-hang -- torchrun --nproc-per-node 4 train.py",
-    "watch-healthy": "ddpdoctor watch -- torchrun --nproc-per-node 2 healthy.py",
     "diagnose": "ddpdoctor diagnose slurm-4711.out",
     "explain": "ddpdoctor explain hangs in the first step",
     "lint": "ddpdoctor lint job.sbatch",
@@ -55,21 +54,9 @@ def hang(folder: Path) -> str:
 
 def beside_hang(folder: Path, command: str, columns: int, rows: int) -> str:
     """What `command` shows of a job whose ranks wait for each other."""
-    watched = [
-        "ddpdoctor",
-        "watch",
-        "--case",
-        "case",
-        "--stall-after",
-        "5",
-        "--",
-        "torchrun",
-        "--nproc-per-node",
-        "4",
-        "hangs.py",
-    ]
-    program = str(Path(sys.executable).parent / watched[0])
-    job = subprocess.Popen([program, *watched[1:]], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    watch = "watch --case case --stall-after 5 -- torchrun --nproc-per-node 4 hangs.py"
+    program = str(Path(sys.executable).parent / "ddpdoctor")
+    job = subprocess.Popen([program, *watch.split()], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 120
         while time.monotonic() < until and not (folder / "case" / CASE_FILE).exists():  # written with the first verdict

@@ -26,7 +26,6 @@ for step in range(200):
     if step == 40 and dist.get_rank() == 0:
         print("mean loss", log(loss.detach()))
 """
-HEALTHY = TRAIN.replace("step == 40", "step == 300").replace("range(200)", "range(40)")
 EMA = """\
 import torch
 import torch.distributed as dist
@@ -79,7 +78,6 @@ indicates that your module has parameters that were not used in producing loss.
 """
 FILES = {
     "train.py": TRAIN,
-    "healthy.py": HEALTHY,
     "hangs.py": HANGS,
     "ema.py": EMA,
     "job.sbatch": SCRIPT,
