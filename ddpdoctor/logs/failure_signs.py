@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 _SHOWS_A_FAILURE = re.compile(
@@ -15,11 +16,12 @@ _SHOWS_A_FAILURE = re.compile(
     | ^(?:[\w./-]+:\ ){0,2}(?:fatal\ )?[Ee]rror:\s
     | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \() | \b[a-z_]\w*\.Error:
     | \b[Ee](?:xception|rror):\ ['"]?[A-Z]\w*(?:Error|Exception)\(
+    | \|CCL_ERROR\|                                                   # of Intel's oneCCL
     | ^E[A-Z]\d{4}:\ | \bNPU\ (?:function\ )?error\b                  # of Ascend
     | ^(?:\S+\ )?(?:ba|da|z)?sh:\ .{0,400}(?:No\ such\ file\ or\ directory|command\ not\ found|Permission\ denied)$
     | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \b(?:Cuda|HIP)\ failure\b
     | \b(?:CUDA|Cuda|HIP|NCCL|cuDNN|CUBLAS)\ (?:unknown\ )?error\b | \bNCCL\ Error\b | \bout\ of\ memory\b | \bTriton\ Error\b
-    | \bHSA_STATUS_ERROR | \bMemory\ access\ fault\ by\ GPU\b
+    | \bHSA_STATUS_ERROR | \bMemory\ access\ fault\ by\ GPU\b | \bHW\ Exception\ by\ GPU\b | \bException\ in\ device=
     | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.{0,400}[`']\ failed
     | \],\ thread:\ \[[\d,]+\]\ Assertion\b
     | \bCaught\ signal\ \d | \*\*\*\ SIG(?:SEGV|ABRT|BUS|FPE|ILL)\ .{0,80}?received\ (?:at\ time=|by\ PID)
@@ -30,6 +32,8 @@ _SHOWS_A_FAILURE = re.compile(
     | ^\[\d+\]\ +(?:[-+]\ +)?\d+\ (?:killed|abort)\b                  # of zsh
     | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
     | PBS:\ job\ killed | \bTERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN|MEMLIMIT)\b | \bEvicted\b
+    | \bCrashLoopBackOff\b | \bBack-off\ restarting\ failed\ container
+    | ^The\ IPv\d\ network\ addresses\ of\ \(.{0,400}\ cannot\ be\ retrieved
     | \bMPI_ABORT\ was\ invoked | \bcalled\ MPI_Abort\b | \bnode\ was\ low\ on\ resource
     | ->\ [1-9]\ \[Async\ thread\] | \bError\ executing\ job\ with
     | \bBAD\ TERMINATION\b | \bKILLED\ BY\ SIGNAL\b | \bhave\ failed\ or\ timed\ out\b
@@ -54,17 +58,20 @@ _SHOWS_A_FAILURE = re.compile(
     """,
     re.VERBOSE,
 )
-# of Horovod, as long as some ranks have not submitted what others wait in
+# of Horovod, as long as some ranks have not submitted what others wait in; of torch, as long as some have not come
 _STALLS = re.compile(
     r"\[missing ranks: \d|^Stalled (?:ranks|ops):|^\d+: \[\w*(?:[Hh]orovod|allreduce)|"
-    r"submitted to be reduced, gathered or broadcasted"
+    r"submitted to be reduced, gathered or broadcasted|"
+    r"^Waiting in store based barrier to initialize process group for rank: \d"
 )
 _MEANS_NOTHING = re.compile(
     r"""
     errno:\ 97\b(?!.{0,400}\[E)                                      # no IPv6 on this host: IPv4 is tried next
     | \(gai\ error:\ -9\b
     | hostname\ of\ the\ client\ socket\ cannot\ be\ retrieved      # slow, but it goes on
-    | Failed\ to\ open\ libibverbs | NET/Plugin | NCCL\ WARN\ MSCCL | Missing\ "?iommu=pt | NUMA\ auto\ balancing
+    | Failed\ to\ open\ libibverbs | NET/Plugin | NCCL\ WARN\ MSCCL | NUMA\ auto\ balancing
+    | NCCL\ WARN\ Missing\ "?\w{1,40}=\w{1,20}"?\ from\ (?:kernel\ command\ line|environment)
+    | Got\ async\ event\ :\ (?:client\ reregistration|(?:GID\ table|LID|P_Key|SM)\ change|port\ active)
     | NCCL\ WARN\ NCCL\ build\ date | cudaDriverVersion
     | \b\w*Warning: | ^\s*warnings\.warn | \bWARNING\b.{0,400}(?:ModuleNotFound|Import)Error
     | [Ff]ailed\ to\ load\ image\ Python\ extension
@@ -97,12 +104,15 @@ _OF_A_JOB = re.compile(
 )
 _CLEAN_END = re.compile(
     r"exits successfully|[Tt]raining (?:is )?(?:complete|completed|finished|done)|max_(?:epochs|steps)=\d+.? reached|"
-    r"Init COMPLETE|[Ff]inished training|Saving (?:final|model)|\bdone\b",
+    r"Init COMPLETE|[Ff]inished training|Saving (?:final|model)|\bdone\b|"
+    r"Application startup complete|HTTP/[\d.]{1,3}\" 200\b",  # of a server
 )
 _END_OF_THE_TRAINING = re.compile(
     r"exits successfully|[Tt]raining (?:is )?(?:complete|completed|finished|done)\b|max_(?:epochs|steps)=\d+.? reached|"
     r"[Ff]inished training|done training"
 )
+_BARRIER = "Waiting in store based barrier"
+_END_OF_THE_BARRIER = re.compile(r"\bCompleted store-based barrier for\b|\bNCCL INFO\b")
 _WARNING_OF_CPP = re.compile(r"^\[W\d{0,4} ")
 _NUMBER = re.compile(r"\d+(?:[.,:e+-]*\d+)*")
 _OF_CPP = re.compile(
@@ -121,6 +131,11 @@ def shows_a_failure(text: str) -> bool:
 def shows_a_stall(text: str) -> bool:
     """Whether a framework says with this line that ranks wait: nothing failed if the job goes on later."""
     return _STALLS.search(text) is not None
+
+
+def ends_the_barrier(text: str, stalls: Iterable[str]) -> bool:
+    """Whether this line shows that all ranks have come to the store's barrier, which is what all of `stalls` wait for."""
+    return _END_OF_THE_BARRIER.search(text) is not None and all(stall.startswith(_BARRIER) for stall in stalls)
 
 
 def explains_a_failure(text: str) -> bool:

@@ -16,6 +16,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.logs import launchers
 from ddpdoctor.logs.attempts import AttemptEnd, LogAttempts, failed_launcher
 from ddpdoctor.logs.failure_signs import (
+    ends_the_barrier,
     ends_the_training,
     explains_a_failure,
     form_of,
@@ -139,7 +140,7 @@ def _take(log: LogContents, line: LogLine) -> None:
         who.first_error = log.lines if who.first_error is None else who.first_error
         who.after.clear()
         _remember(log, who, speaker, line)
-    elif log.stalls and not in_traceback and is_progress(text):
+    elif log.stalls and not in_traceback and (is_progress(text) or ends_the_barrier(text, log.stalls)):
         log.forget_stalls()
     if not in_traceback and text.strip():
         who.tail.append(text[:MAX_LINE_CHARACTERS])

@@ -96,7 +96,8 @@ CTRL_C = "^C"  # as a terminal shows it before what the program writes then
 SIGNALS_FROM, LARGEST_SIGNAL, LARGEST_CODE = 128, 64, 255
 
 _CLOSING = re.compile(
-    r"Sending process (\d+) closing signal SIG\w+|Unable to shutdown process (\d+) via|Killing subprocess (\d+)"
+    r"Sending process (\d+) c(?:losing signal SIG|[losing al]{0,15}$)|Unable to shutdown process (\d+) via|"
+    r"Killing subprocess (\d+)"
 )
 _TORCHRUN_FAILED = re.compile(r"failed \(exitcode: (-?\d+)\)(?: local_rank: (\d+) \(pid: (\d+)\))?")
 _SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)\b|exit code (\d+)\W*$)")

@@ -178,6 +178,7 @@ class LogContents:
         self.failure_lines = [line for line in self.failure_lines if line.text not in self.stalls]
         for rank in self.ranks.values():
             rank.said = [text for text in rank.said if text not in self.stalls]
+            rank.tail = deque((text for text in rank.tail if text.strip() not in self.stalls), maxlen=TAIL_LINES)
         self.stalls.clear()
 
     def numbered(self) -> dict[int, RankLines]:

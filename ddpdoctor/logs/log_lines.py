@@ -28,6 +28,11 @@ _LOGGER = re.compile(
     r"^(?:ERROR|WARNING|INFO|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]{1,80}:\d+\] ?(?=Traceback|  |"
     r"[\w.]+(?:Error|Exception))"
 )
+# `E0422 05:07:49.013000 204 torch/distributed/elastic/multiprocessing/api.py:732] `, which torch puts before each line
+_LOGGER_OF_TORCH = re.compile(
+    r"^[EW]\d{4} (?P<time>\d\d:\d\d:\d\d\.\d{1,9}) (?:\d{1,19} ){1,2}(?:[\w.-]{1,80}/){1,12}\w{1,40}\.py:\d{1,9}\] "
+    r"(?=Traceback \(most|  |(?:\w{1,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)(?::|$))"
+)
 _STREAM = re.compile(r"^(?:stderr|stdout): ")
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)(?:\|\d+)?\]: ?")
 _RAY = re.compile(
@@ -53,9 +58,11 @@ _JSON_ERRORS = frozenset(
 _RANK = re.compile(r"^\[(?:rank|RANK |Rank (?!\d+\]:$))(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
 # what C++ writes may stand behind a progress bar's unfinished line
 _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
-# until torch 2.1, and of what C++ says when it aborts; the rank of another group than the default one is no rank of the job
+# until torch 2.1, in the store's barrier, and of what C++ says when it aborts; the rank of another group than the default one
+# is no rank of the job
 _RANK_OF_WATCHDOG = re.compile(
     r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[(?:PG [^\]]{0,60})?Rank (\d+)\])|"
+    r"(?=Waiting in store based barrier to initialize process group for rank: (\d{1,9}), )|"
     r"(?=^ *what\(\): +\[(?:PG [^\]]{0,60}\(default_pg\) )?Rank (\d+)\])|(?=^\[PG (?:ID )?0 [^\]]{0,60}?Rank (\d+)\] )"
 )
 _TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )")
@@ -191,7 +198,7 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
     text, stamp = _without_time(_LABEL_OF_TIME.sub("", text, count=1), file.seen)
     text = _without_label(text, file.seen)
     if found := _MPI.match(text):
-        rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
+        rank, text = int(found[1]) if rank is None else rank, text[found.end() :].replace(found[0].strip(), "")
     if found := _RANK_OF_CONTAINER.match(text):
         collected, rank, text = True, int(found[1]) if rank is None else rank, text[found.end() :]
     if found := _TEE.match(text):
@@ -217,7 +224,7 @@ def _line(text: str, raw: RawLine, file: _File) -> LogLine:
         if teed is not None:
             file.seen.learn_rank(teed, rank)
     elif rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
-        rank, text = int(found[1] or found[2] or found[3]), text[found.start() :]
+        rank, text = int(next(filter(None, found.groups()))), text[found.start() :]
     return LogLine(
         rank,
         text,
@@ -233,6 +240,8 @@ def _without_time(text: str, seen: SeenPrefixes) -> tuple[str, str]:
     """The line without the time before it, and this time as it was written; empty where there is none."""
     if found := _TIME.match(text):
         return text[found.end() :], found[0]
+    if found := _LOGGER_OF_TORCH.match(text):
+        return text[found.end() :], found["time"]
     if found := _LOGGER.match(text):
         seen.learn_logger(found[0])
         return text[found.end() :], found["time"]

@@ -10,16 +10,24 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ddpdoctor.analysis.crashes.error_patterns import secondary_error
-from ddpdoctor.evidence.frames import is_launchers
+from ddpdoctor.evidence.frames import Frame, is_launchers
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.logs.failure_signs import form_of, warns
 from ddpdoctor.logs.log_contents import LogContents, RankLines, possible_rank
 
 MAX_RANKS_OF_A_NODE = 1024
 _RANKS_TOLD = re.compile(r"^CheckpointException ranks:dict_keys\(\[(?P<ranks>\d[\d, ]{0,400})\]\)")
-# of HCCL on Ascend, of the bridge to Gaudi and of Megatron's checks of gradients, whose messages name the rank that raises them
-_RANK_NAMED = re.compile(r"\(PID:\d+, Device:\d+, RankID:(\d{1,9})\)|^\[Rank:(\d{1,9})\] |^Rank (\d{1,9}): found \w")
-_ONE_FAILED = re.compile(r"Horovod detected that one or more processes exited")
+# of HCCL on Ascend, of the bridge to Gaudi, of Megatron's checks of gradients and of gloo's monitored barrier, whose messages
+# name the rank that raises them
+_RANK_NAMED = re.compile(
+    r"\(PID:\d+, Device:\d+, RankID:(\d{1,9})\)|^\[Rank:(\d{1,9})\] |^Rank (\d{1,9}): found \w|"
+    r"^Rank (\d{1,9}) successfully reached monitoredBarrier, but"
+)
+# of Horovod, and of the workers that make batches for nnU-Net
+_ONE_FAILED = re.compile(
+    r"Horovod detected that one or more processes exited|Abort event was set\. So someone died|"
+    r"One or more background workers are no longer alive"
+)
 _WHAT = "what():"
 _ABORTS = re.compile(rf"\bterminate called\b|\b{re.escape(_WHAT)}")
 _OF_A_WATCHDOG = re.compile(r"Watchdog caught|taking the entire process down|thread terminated with exception")
@@ -254,7 +262,8 @@ def _give_to_the_ranks_that_aborted(log: LogContents) -> None:
 
 def _count_what_was_cut(log: LogContents) -> None:
     """Where nothing else shows a failure, a rank whose traceback ends before its exception failed with it."""
-    if _shows_an_end(log) or log.failure_lines or any(rank.tracebacks.errors for rank in log.ranks.values()):
+    raised = any(not is_passed_on(error) for rank in log.ranks.values() for error in rank.tracebacks.errors)
+    if _shows_an_end(log) or log.failure_lines or raised:
         return
     for rank in log.numbered().values():
         cut = (error for error in rank.tracebacks.cut if not any(is_launchers(frame.file) for frame in error.stack))
@@ -317,10 +326,15 @@ def _ended_by_launcher(log: LogContents, rank: RankLines, failed: _Failed) -> bo
 def is_passed_on(error: RankError) -> bool:
     """Whether a launcher passes on with it that a rank failed; `subprocess` raises the same type for a tool of the user's."""
     if error.type != "CalledProcessError":
-        by_launcher = any(is_launchers(frame.file) for frame in error.stack)
-        says_no_more = not error.message or _ONE_FAILED.match(error.message) is not None
-        return error.type in LAUNCHERS_OWN or (by_launcher and says_no_more)
+        if error.type in LAUNCHERS_OWN or _ONE_FAILED.match(error.message):
+            return True
+        return not error.message and any(is_launchers(frame.file) or _joins(frame) for frame in error.stack)
     return "python" in error.message or not error.stack or any(is_launchers(frame.file) for frame in error.stack)
+
+
+def _joins(frame: Frame) -> bool:
+    """Whether a process waits here for those that it spawned: torch until 1.5 raises an exception with their errors below it."""
+    return frame.function == "join" and frame.file.endswith("torch/multiprocessing/spawn.py")
 
 
 def _last(errors: Sequence[RankError]) -> RankError | None:

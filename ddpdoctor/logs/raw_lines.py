@@ -39,7 +39,7 @@ _WORDS = re.compile(
     rb"NCCL_|ccl[A-Z]|\(Pdb\)|grad for rank|calculating loss|guments|what\(\):|force fail|core dumped|code|Broken|No route|"
     rb"Heartbeat|barrier|compatible|MEMBER|IFNAME|Memory file|Process|world_size|WORLD_SIZE|Root Cause|k   |TERM|Evicted|"
     rb"GLOBAL_RANK|bus |Bus |butes|consistent|mismatch|bootstrapping|Safe importing|many open|t open file|"
-    rb"No such file|ccess fault|MPI_|xecuting job|missing ranks|Stalled ranks|Async thread|k: \[\d"
+    rb"No such file|BackOff|ccess fault|MPI_|xecuting job|missing ranks|Stalled ranks|Async thread|k: \[\d"
 )
 _WORDS_WITHOUT_RARE_LETTERS = (
     b"rror",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 
@@ -19,6 +20,7 @@ from ddpdoctor.messages.collectives import duration
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 
 SHOWN_CHARACTERS = 200
+_PEER = re.compile(r"errors while waiting for send/recv from rank (\d{1,9})\b")  # of gloo's monitored barrier
 
 
 def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]:
@@ -127,8 +129,10 @@ def lost_peers(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
         secondary := [failure for failure in failures.all if failure.secondary_error in OF_A_PEER]
     ):
         if all(failure.secondary_error is SecondaryError.PEER_GONE for failure in secondary):
+            named = sorted({int(rank) for failure in secondary for rank in _PEER.findall(failure.text)})
+            peer = group_ranks(named) if named else "a peer"
             yield (
-                f"{who(secondary)} lost a peer, or the network to it, and no error of the peer is in the log: "
+                f"{who(secondary)} lost {peer}, or the network to it, and no error of the peer is in the log: "
                 "give the logs of all ranks"
             )
         else:

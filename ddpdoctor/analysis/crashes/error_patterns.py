@@ -37,7 +37,7 @@ _ECHOES = (
             r"Connection closed by remote peer|"
             r"Call to (?:recv|send) (?:(?:from|to) .{0,300})?failed ?: (?:Connection reset by peer|Broken pipe)|"
             r"(?:recvValue|sendBytes) failed|Failed to check the .should dump. flag|"
-            r"Socket recv failed while polling|ncclUniqueId from .{0,400}Connection (?:reset|closed)|DistNetworkError: "
+            r"Socket recv failed while polling|ncclUniqueId from .{0,400}Connecti(?:on (?:reset|closed)|o?n?$)|DistNetworkError: "
             r"Connection (?:reset|closed)|"
             # as C++ code of torch says it: a socket of Python raises an error with a type of its own
             r"^RuntimeError: (?:Connection (?:reset|closed) by peer|Broken pipe)$"
