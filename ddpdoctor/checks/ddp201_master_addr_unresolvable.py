@@ -18,7 +18,7 @@ RULE = Rule(
     explains=("DDP203", "DDP204", "DDP205", "DDP229", "DDP401", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(
-            regex=r"network addresses of \((?P<host>[^,)]{1,255}), (?P<port>\d{1,18})\) cannot be retrieved "
+            regex=r"network addresses of \((?P<host>[^,)]{1,255}), (?P<port>[^,)\s]{1,18})\) cannot be retrieved "
             r"\(gai error: -[235]\b",
             sentence="the name {host} has no address{on}",
         ),

@@ -18,14 +18,14 @@ RULE = Rule(
     errors=(
         ErrorPattern(
             regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to "
-            r"\((?P<addr>127\.[\d.]{5,11}|localhost|::1), (?P<port>\d{1,18})\)",
+            r"\((?P<addr>127\.[\d.]{5,11}|localhost|::1), (?P<port>[^,)\s]{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}; this address is the host itself",
             remedy="on one host, rank 0 was not started, ended early, or listens on another port: read its log. On several "
             "hosts, set MASTER_ADDR to the name or the address of the first one",
         ),
         ErrorPattern(
             regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]{1,255}), "
-            r"(?P<port>\d{1,18})\)",
+            r"(?P<port>[^,)\s]{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(
@@ -35,12 +35,16 @@ RULE = Rule(
         ),
         ErrorPattern(
             regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to \((?P<addr>[^,)]{1,255}), "
-            r"(?P<port>\d{1,18})\)",
+            r"(?P<port>[^,)\s]{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(
             regex=r"connect\(\) timed out\. Original timeout was (?P<after>\d+ ms)",
             sentence="the address of the rendezvous did not answer within {after}{on}",
+        ),
+        ErrorPattern(
+            regex=r"^RuntimeError: connect\(\) timed out\.?$",
+            sentence="the address of the rendezvous did not answer{on}",
         ),
         ErrorPattern(
             regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d{1,18}) .{0,20}errno: 1(?:10|13) - (?P<why>[\w ]+)",

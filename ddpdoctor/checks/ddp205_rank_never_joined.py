@@ -24,6 +24,12 @@ def _fewer_came(text: str) -> bool:
     return any(int(came) < int(size) for size, came in _COUNTS.findall(text))
 
 
+_STILL_WAITING = ErrorPattern(
+    regex=r"Waiting in store based barrier .{0,300}world_size=(?P<size>\d{1,9}), worker_count=(?P<came>\d{1,9})\b",
+    sentence="{came} of {size} ranks have come to the rendezvous and wait for the others (world_size={size}, "
+    "worker_count={came})",
+    applies=_fewer_came,
+)
 RULE = Rule(
     code="DDP205",
     name="rank-never-joined",
@@ -51,6 +57,7 @@ RULE = Rule(
             regex=r"ncclUniqueId from \[(?P<root>\d{1,18})\] .{0,300}(?:wait timeout|Socket Timeout|Timeout waiting for key)",
             sentence="{who} waited for NCCL's id from rank {root} of its group until the timeout",
         ),
+        _STILL_WAITING,
     ),
 )
 
@@ -79,26 +86,34 @@ def check(ranks: RankSet | None, failures: Failures | None) -> Iterator[Finding]
 
 
 def _by_words(found: tuple[Failure, ...]) -> Finding:
-    first = found[0]
+    first = max(found, key=_tells_most)
     assert first.known is not None
     same = [failure for failure in found if failure.known and failure.known.pattern is first.known.pattern]
     groups = first.known.groups
-    absent = _absent(same)
-    never = f"; {group_ranks(absent)} never came" if absent else ""
+    absent = _absent(first, same)
+    waits = first.known.pattern is _STILL_WAITING
+    came = f"{'have' if len(absent) > 1 else 'has'} not come" if waits else "never came"
+    never = f"; {group_ranks(absent)} {came}" if absent else ""
     finding = RULE.finding(
         sentence(first, same) + never,
         ranks=absent,
         where=[where for failure in same for where in failure.where("waits here")],
-        severity=Severity.WARN if "root" in groups else Severity.FAIL,
+        severity=Severity.WARN if "root" in groups or waits else Severity.FAIL,
         shown_by_job=True,
     )
     counts = {name: int(value) for name, value in groups.items() if name in {"came", "size"}}
     return replace(finding, measured=counts)
 
 
-def _absent(failures: list[Failure]) -> list[int]:
+def _tells_most(failure: Failure) -> tuple[int, int]:
+    """The pattern that is declared first counts, then the line that saw the most ranks come."""
+    assert failure.known is not None
+    return -RULE.errors.index(failure.known.pattern), int(failure.known.groups.get("came", 0))
+
+
+def _absent(first: Failure, failures: list[Failure]) -> list[int]:
     """The ranks that did not come, where as many ranks wrote that they wait as are said to have come."""
-    groups = failures[0].known.groups if failures[0].known is not None else {}
+    groups = first.known.groups if first.known is not None else {}
     if not {"came", "size"} <= groups.keys():
         return []
     waiting = {*unique_ranks(failures)}

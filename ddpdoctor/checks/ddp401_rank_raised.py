@@ -61,6 +61,18 @@ _REMEDIES = {
         "find out who killed the worker, most often the kernel for memory (`dmesg | grep -i oom`): use fewer workers, a smaller "
         "prefetch_factor, and no large Python lists in the data set, which every worker copies"
     ),
+    r"[Cc]annot re-initialize CUDA in forked subprocess": (
+        "use nothing of CUDA before the processes are forked: in a notebook no `.cuda()` or `.to('cuda')` in a cell that runs "
+        "before the launcher's (restart its kernel); else start them with the method `spawn`"
+    ),
+    r"initialize the default process group twice": (
+        "call init_process_group once in each process, as a framework may have done already: `if not dist.is_initialized():` "
+        "before the call, or destroy_process_group() after the group before"
+    ),
+    r"Expected more than 1 value per channel when training": (
+        "give each rank at least two samples per step where batch norm is trained: drop_last=True, or a batch size that leaves "
+        "no single sample on a rank"
+    ),
     r"(?:CUDA|HIP) error: .*(?:illegal memory access|device-side assert|misaligned address)": (
         "run it again with CUDA_LAUNCH_BLOCKING=1, which gives the line of the kernel that failed: most often an index is out of "
         "range"

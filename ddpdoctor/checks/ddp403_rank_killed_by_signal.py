@@ -21,7 +21,8 @@ REMEDIES = {
     "SIGINT": "if nobody pressed Ctrl-C, look for the launcher that passed the signal on",
     "SIGSEGV": "native code has a bug: run it again with PYTHONFAULTHANDLER=1 to see the Python line, and compare the versions "
     "of torch, the driver and the extensions with those of a host where it works",
-    "SIGABRT": "native code failed an assertion: read its message in the log just before",
+    "SIGABRT": "native code ended its process: read what this rank wrote to stderr just before, which is an assertion, a C++ "
+    "exception, or NCCL's watchdog after a timeout",
     "SIGBUS": "see whether /dev/shm is full (`df /dev/shm`), and whether a memory-mapped file was removed or cut",
     "SIGFPE": "look for a division by zero in native code",
     "SIGILL": "install a build of torch or of the extension that fits this processor: it lacks an instruction",

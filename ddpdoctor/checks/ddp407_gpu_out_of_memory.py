@@ -31,7 +31,8 @@ RULE = Rule(
     errors=(
         ErrorPattern(
             regex=r"(?:CUDA|HIP|XPU|NPU) out of memory|OutOfMemoryError(?!: Task was killed)|(?:CUDA|HIP) error: out of "
-            r"memory|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
+            r"memory|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|"
+            r"(?:ZE|UR)_RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)",
         ),
     ),
 )

@@ -69,6 +69,12 @@ RULE = Rule(
             remedy="choose GPUs that can (`nvidia-smi topo -p2p r`), or set NCCL_P2P_DISABLE=1, which goes around it, slowly",
         ),
         ErrorPattern(
+            regex=r"NCCL WARN (?P<said>(?:(?:hip|cuda)Ipc\w{1,40} failed|failed to open (?:CUDA|HIP) IPC handle)[^\n]{0,120})",
+            sentence="one GPU could not open the memory of another{on}: {said}",
+            remedy="start containers with `--ipc=host` and give each of them all GPUs of the host that the job uses; "
+            "NCCL_P2P_DISABLE=1 goes around it, slowly",
+        ),
+        ErrorPattern(
             regex=r"NVLink SHARP|\bNVLS\b.{0,400}(?:CUDA error|[Ff]ail)|transport/nvls\.cc:\d{1,6} NCCL WARN Cuda failure",
             sentence="NCCL could not set up NVLink SHARP (NVLS) memory{on}",
             remedy="look at the fabric manager (`systemctl status nvidia-fabricmanager`) and at memory that other "
@@ -94,7 +100,7 @@ RULE = Rule(
             "TORCH_DISTRIBUTED_DEBUG=DETAIL",
         ),
         ErrorPattern(
-            regex=r"Message truncated|Mismatched collective detected|collective mismatch error",
+            regex=r"[Mm]essage truncated|Mismatched collective detected|collective mismatch error",
             sentence="a rank sent another amount than its peer expected{on}",
             remedy="the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of "
             "the hosts",

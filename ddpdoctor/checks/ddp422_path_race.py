@@ -23,8 +23,14 @@ RULE = Rule(
     explains=("DDP401",),
     errors=(
         ErrorPattern(
-            regex=rf"\[Errno 17\] File exists:{_CACHES} '(?P<path>[^']+)'",
+            regex=rf"\[Errno 17\] File exists:{_CACHES} '(?P<path>[^']+)",
             sentence="{who} met a path that another process had just made: {path}",
+        ),
+        ErrorPattern(  # cut before the path
+            regex=r"^FileExistsError: \[Errno 17\] [^']{0,12}$",
+            sentence="{who} met a path that another process had just made",
+            frames=r"(?:/os\.py|<frozen os>):(?:makedirs|mkdir)$",
+            without_stack=False,
         ),
         ErrorPattern(
             regex=rf"\[Errno 39\] Directory not empty:{_CACHES} '(?P<path>[^']+)'(?: -> '(?P<target>[^']+)')?",

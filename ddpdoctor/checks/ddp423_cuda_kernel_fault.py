@@ -25,6 +25,11 @@ RULE = Rule(
             r"Memory access fault by GPU)"
         ),
         ErrorPattern(
+            regex=r"(?P<fault>HW Exception by GPU node-\d{1,4}).{0,80}reason ?: ?(?P<why>GPU Hang)",
+            remedy="the driver found this GPU hanging and reset it: read `dmesg | grep amdgpu`, update ROCm and the firmware, "
+            "and run the job without this GPU; where it is always the same one, have it replaced",
+        ),
+        ErrorPattern(
             regex=r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] (?P<assertion>Assertion [^\n]{1,200}? failed)"
         ),
     ),
@@ -50,6 +55,7 @@ def check(failures: Failures) -> Iterator[Finding]:
             *_asserted(found, failures),
             *(f"later on {failure.who}: {_fault(failure)}" for failure in later[:SHOWN]),
         ],
+        remedy=first.known.pattern.remedy or None,
         shown_by_job=True,
         fault=fault,
     )
@@ -57,7 +63,8 @@ def check(failures: Failures) -> Iterator[Finding]:
 
 def _fault(failure: Failure) -> str:
     groups = failure.known.groups if failure.known is not None else {}
-    return groups.get("fault") or groups.get("assertion", "")
+    fault, why = groups.get("fault") or groups.get("assertion", ""), groups.get("why")
+    return f"{fault} ({why})" if why else fault
 
 
 def _asserted(found: tuple[Failure, ...], failures: Failures) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 from ddpdoctor.whole_numbers import whole_number
 
 SHOWN_CHARACTERS = 240
-_MILLISECONDS = re.compile(r"(\d{1,15}) ?ms")
+_SECONDS = re.compile(r"(?P<number>\d{1,15}) ?(?P<milli>m?)s")
 
 
 def known_errors(
@@ -69,10 +69,12 @@ def sentence(first: Failure, same: Sequence[Failure]) -> str:
 
 
 def _in_seconds(time: str) -> str:
-    """`600 s` of what torch writes as `600000ms`; other times as they are."""
-    found = _MILLISECONDS.fullmatch(time)
-    milliseconds = whole_number(found[1]) if found is not None else None
-    return time if milliseconds is None else f"{milliseconds / 1000:g} s"
+    """`600 s` of what torch writes as `600000ms` or `600s`; other times as they are."""
+    found = _SECONDS.fullmatch(time)
+    number = whole_number(found["number"]) if found is not None else None
+    if found is None or number is None:
+        return time
+    return f"{number / 1000 if found['milli'] else number:g} s"
 
 
 def line_of(failure: Failure) -> str:

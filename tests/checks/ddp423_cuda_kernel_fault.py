@@ -13,8 +13,17 @@ TRITON_ILLEGAL = r"""[rank0]:[E728 11:07:49.454848243 ProcessGroupNCCL.cpp:1896]
 ILLEGAL_ACCESS_WATCHDOG = r""" 94%|█████████▍| 837/888 [9:42:50<34:08, 40.17s/it][rank7]:[E ProcessGroupNCCL.cpp:1182] [Rank 7] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
 CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
 """  # noqa: E501 - as libraries write it
+HANG_ON_ROCM = """HW Exception by GPU node-5 (Agent handle: 0x1a2b3c) reason :GPU Hang
+Aborted (core dumped)
+"""
 
 SICK = (
+    Sick(
+        evidence=from_log(HANG_ON_ROCM),
+        says="a kernel failed on the GPU of a rank that the log does not name: HW Exception by GPU node-5 (GPU Hang)",
+        measured={"fault": "HW Exception by GPU node-5 (GPU Hang)"},
+        also=("DDP403",),
+    ),
     Sick(
         evidence=from_log(DEVICE_ASSERT),
         says="a kernel failed on the GPU of rank 2: device-side assert",

@@ -269,7 +269,7 @@ def test_what_torchrun_raised_is_no_ranks(tmp_path: Path) -> None:
     )
     (finding,) = diagnose(gather([log])).findings
     assert (finding.code, finding.ranks) == ("DDP204", ())
-    assert finding.message == "10.12.3.162 port 10010 did not answer within 60s"
+    assert finding.message == "10.12.3.162 port 10010 did not answer within 60 s"
 
 
 def test_a_loopback_address_without_an_answer_is_the_host_itself(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_loopback_address_without_an_answer_is_the_host_itself(tmp_path: Path)
         "TimeoutError: The client socket has timed out after 60s while trying to connect to (127.0.0.1, 57388).\n"
     )
     (finding,) = diagnose(gather([log])).findings
-    assert finding.message == "127.0.0.1 port 57388 did not answer within 60s; this address is the host itself"
+    assert finding.message == "127.0.0.1 port 57388 did not answer within 60 s; this address is the host itself"
     assert finding.remedy is not None
     assert "set MASTER_ADDR to the name or the address of the first one" in finding.remedy
 

@@ -107,9 +107,9 @@ def chain(error: RankError | None) -> Iterator[RankError]:
 
 
 def error_text(error: RankError) -> str:
-    """`KeyError: 'label'`: type and the first line of the message; a line that ends with a colon takes in the next one."""
+    """`KeyError: 'label'`: type and the first line of the message; one that ends with a colon or `...` takes in the next one."""
     first, *more = [line.strip() for line in error.message.splitlines() if line.strip()] or [""]
-    if first.endswith(":") and more:
+    if first.endswith((":", "...")) and more:
         first = f"{first} {more[0][:SHOWN_CHARACTERS]}"
     return f"{error.type}: {first}" if first else error.type
 
