@@ -13,8 +13,14 @@ SYMPTOMS = (
     Symptom(
         "every process uses GPU 0",
         ("DDP721", "DDP738", "DDP751", "DDP415"),
-        ("rank 0's gpu has more memory than the others", "all processes on gpu 0", "gpu 0 out of memory only"),
+        (
+            "rank 0's gpu has more memory than the others",
+            "all processes on gpu 0",
+            "gpu 0 out of memory only",
+            "using GPU 0 as device used by this process is currently unknown",
+        ),
     ),
+    Symptom("CUDA is used in a forked process", ("DDP401",), ("Cannot re-initialize CUDA in forked subprocess",)),
     Symptom(
         "two ranks on one GPU",
         ("DDP415", "DDP721"),

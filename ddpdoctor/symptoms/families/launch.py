@@ -60,6 +60,11 @@ SYMPTOMS = (
         ("default process group has not been initialized", "started with python instead of torchrun"),
     ),
     Symptom(
+        "a variable has another name now",
+        ("DDP189", "DDP190"),
+        ("Environment variable NCCL_ASYNC_ERROR_HANDLING is deprecated; use TORCH_NCCL_ASYNC_ERROR_HANDLING instead",),
+    ),
+    Symptom(
         "the network interface is wrong",
         ("DDP166", "DDP210", "DDP168", "DDP211"),
         ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "uses docker0 or lo", "no socket interface found"),
