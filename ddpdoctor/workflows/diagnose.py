@@ -128,7 +128,10 @@ def _shows_nothing(evidence: Evidence) -> Iterator[str]:
     log = evidence.one(JobLog)
     if log is None or log.at_work or log.failure_lines or log.ends or log.ended_by or log.errors or log.cut:
         return
-    if len(evidence.job) != 1 or any(map(_shows_something, evidence.ranks)):
+    ends = [fact for rank in evidence.ranks for fact in rank.facts]
+    if len(evidence.job) != 1 or any(
+        not isinstance(end, RankExit) or end.exit_code is not None or end.error for end in ends
+    ):
         return
     if log.closed:
         yield "the launcher ended its processes, and the log does not show which of them failed: give more of it"
@@ -139,11 +142,6 @@ def _shows_nothing(evidence: Evidence) -> Iterator[str]:
         of = f" of {log.world_size}" if log.world_size else ""
         themselves = "themselves" if len(log.announced) > 1 else "itself"
         yield f"the log ends while the job starts: {announced}{of} announced {themselves}"
-
-
-def _shows_something(rank: RankFacts) -> bool:
-    """Whether more is known of the rank than that it wrote lines."""
-    return any(not isinstance(fact, RankExit) or fact.exit_code is not None or fact.error for fact in rank.facts)
 
 
 def _handled(evidence: Evidence) -> Iterator[str]:
