@@ -9,12 +9,13 @@ from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.crashes.retry_loops import caught_in_a_loop
 from ddpdoctor.analysis.hangs import other_threads
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.callers import called_in
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.short_waits import seconds_so_far
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence import PerRank, by_rank
+from ddpdoctor.evidence.frames import Frame, is_users, users_frames
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode, place_of
@@ -30,7 +31,7 @@ REMEDIES = {
     Activity.HANDOVER: "look at the other end (of the queue, the event, the pool): what should hand it over or take it waits "
     "itself, or has ended",
     Activity.FILE: "see whether the file system answers on that host (`ls` the path there), and read it before training",
-    Activity.PIPE: "look at the program at the other end of the pipe: it neither writes nor reads, or has ended",
+    Activity.PIPE: "look at the program at the other end of the pipe: it never opened it, neither writes nor reads, or has ended",
     Activity.SOCKET: "give the connection a timeout, and see whether the other end answers from that host",
     Activity.SUBPROCESS: "look at the subprocess, and give the wait for it a timeout",
     Activity.STORE: "see which rank should set this key, and whether it does, under the same name and in the same store",
@@ -139,6 +140,17 @@ def _by_locks(hang: Hang) -> Iterator[Finding]:
         )
 
 
+def _calls_from_another_file(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None) -> Iterator[str]:
+    """`rank 3 is in read, called in samples (train.py:59)`: a line of a helper does not say what the program wanted."""
+    looked = by_rank(stacks)
+    for one in culprits:
+        threads = looked[one.rank].threads if one.rank in looked else ()
+        ways = (users_frames(thread.frames) for thread in threads if thread.main)
+        lines = next((way for way in ways if way and way[-1] == one.place), ())
+        if len({frame.file for frame in lines}) > 1:
+            yield f"rank {one.rank} is in {lines[-1].function}{called_in(lines)}"
+
+
 def _ended_children(culprits: Sequence[RankActivity]) -> list[str]:
     """`process 123, which rank 1 started, has ended`: of ranks that wait for what another process should hand over."""
     waiting = [
@@ -213,6 +225,7 @@ def _by_stacks(
                 where=[*dead_threads.where(died), *hang.where(culprits)],
                 details=[
                     *dead_threads.sentences(died),
+                    *_calls_from_another_file(culprits, stacks),
                     *other_threads.sentences(culprits, stacks),
                     *_ended_children(culprits),
                 ],

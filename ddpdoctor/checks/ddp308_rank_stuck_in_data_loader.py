@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.callers import called_in
 from ddpdoctor.analysis.hangs.rank_activity import RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.frames import in_worker_loop, lines_in_worker
@@ -52,13 +53,12 @@ def _is_worker(child: ChildProcess) -> bool:
 
 
 def _describe(worker: ChildProcess) -> str:
-    lines = [f"{frame.function} ({frame.file}:{frame.line})" for frame in reversed(lines_in_worker(worker.stack))]
+    lines = lines_in_worker(worker.stack)
     cpu = f", on CPU {100 * worker.cpu_share:.0f} %" if worker.cpu_share is not None else ""
     if not lines and in_worker_loop(worker.stack) and worker.state == "S":
         return f"its worker process {worker.pid} waits for work{cpu}"
-    spot = f" in {lines[0]}" if lines else ""
-    called = f", called in {', '.join(lines[1:])}" if lines[1:] else ""
-    return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{called}{cpu}"
+    spot = f" in {lines[-1].function} ({lines[-1].file}:{lines[-1].line}){called_in(lines)}" if lines else ""
+    return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{cpu}"
 
 
 def _without_workers(activity: RankActivity) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.performance.local_compute import OwnWork, SlowHost
-from ddpdoctor.analysis.performance.stragglers import Straggler, Stragglers
+from ddpdoctor.analysis.performance.stragglers import LEAST_ROUNDS, Straggler, Stragglers
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import Stall
@@ -28,6 +28,9 @@ SLOW_CLOCK = "check that host for reduced clocks (`cpupower frequency-info`) and
 ON_GPU = "check that host for reduced GPU clocks with `ddpdoctor env` and `nvidia-smi -q -d PERFORMANCE`"
 
 MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have uneven samples, not a slow rank
+OF_THE_WAITS = (
+    0.9  # of the time that ranks wait for one alone: a rank may be slow from some step on, or from time to time
+)
 LEAST_SHARE = 0.1  # of the time of all other ranks
 LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who is last
 CROWDED = (
@@ -75,8 +78,9 @@ def check(
 
 
 def _is_slow(straggler: Straggler) -> bool:
+    often = straggler.last_in >= MOST_OFTEN * straggler.rounds
     return (
-        straggler.last_in >= MOST_OFTEN * straggler.rounds
+        (often or (straggler.of_the_waits >= OF_THE_WAITS and straggler.last_in >= LEAST_ROUNDS))
         and straggler.share >= LEAST_SHARE
         and straggler.seconds >= LEAST_SECONDS
         and straggler.seconds * straggler.last_in >= LEAST_LOST_SECONDS

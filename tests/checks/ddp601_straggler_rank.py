@@ -39,15 +39,25 @@ def had(ran: float, ready: float, workers_ready: float = 0.0, used: float = 0.0)
     )
 
 
-def late_into_steps(evidence: Evidence, *, rank: int, milliseconds: int, share: float, phase: str) -> Sick:
+def late_into_steps(
+    evidence: Evidence, *, rank: int, milliseconds: int, share: float, phase: str | None, last_in: int = 39
+) -> Sick:
     """The job of `tests.step_times.steps` with a rank that is late into every collective by what it does in one phase."""
     return Sick(
         evidence=evidence,
-        says=f"rank {rank} is last into 39 of 39 collectives, {milliseconds} ms behind; "
-        f"its peers wait {share:.0%} of their time; it loses {milliseconds} ms {phase}".replace("%", " %"),
+        says=f"rank {rank} is last into {last_in} of 39 collectives, {milliseconds} ms behind; "
+        f"its peers wait {share:.0%} of their time{f'; it loses {milliseconds} ms {phase}' if phase else ''}".replace(
+            "%", " %"
+        ),
         ranks=(rank,),
         where=(f"rank {rank} /home/me/job/train.py:60 train_step",),
-        measured={"seconds_late": milliseconds / 1000, "share": share, "rounds": 39, "last_in": 39, "phase": phase},
+        measured={
+            "seconds_late": milliseconds / 1000,
+            "share": share,
+            "rounds": 39,
+            "last_in": last_in,
+            "phase": phase,
+        },
     )
 
 
@@ -72,6 +82,14 @@ SICK = (
         milliseconds=30,
         share=0.588235,
         phase="between its batch and its forward",
+    ),
+    late_into_steps(  # slow from a step on, as by a list that grows
+        steps(majority, lambda step: {"batch": 40 if step >= 19 else 0}, majority),
+        rank=1,
+        milliseconds=40,
+        share=0.506329,
+        phase="between its batch and its forward",
+        last_in=21,
     ),
     late_into_steps(
         steps(lambda step: {"forward": 13 + step % 3}, majority),
@@ -126,6 +144,10 @@ HEALTHY = (
     steps(majority, majority),
     steps(*(lambda step, rank=rank: {"batch": 30 if step % 3 == rank else 0} for rank in range(3))),  # long samples
     steps(lambda step: {"batch": 20_000 if step == 20 else 0}, majority, majority),  # one evaluation
+    steps(  # long samples on two ranks in turn, and one evaluation
+        lambda step: {"batch": 20_000 if step == 20 else 30 if step % 2 else 0},
+        lambda step: {"batch": 0 if step % 2 else 30},
+    ),
     steps(lambda _: {"forward": 1}, majority, majority),
     with_processor_time(steps(lambda _: {"forward": 30}, majority), had(1.0, 6.0), had(1.0, 2.0)),  # kept from running
     with_processor_time(steps(lambda _: {"batch": 30}, majority), had(0.6, 7.0), had(0.6, 6.5)),  # all wait for long

@@ -28,6 +28,7 @@ LEAST_ROUNDS = 20  # fewer are warm-up and chance
 MOST_FORWARDS = 16  # in a step: five updates of a critic, of two forwards each, and one of the generator are eleven
 BATCH_PHASE = "while it waits for its batch"
 LEAST_OF_ITS_DELAY = 0.25  # that a rank loses in one part of its rounds: below, the marks do not show where it is late
+OUTLIER = 4.0  # times the median of its waits: what is longer, as a checkpoint, counts as so much
 FULL = 0.8  # of the processors that a job may use: what others may take of the rest delays it by a quarter at most
 
 
@@ -45,6 +46,8 @@ class Straggler:
     """What was counted: `steps` where one has several rounds, else `collectives`."""
     last_in: int
     """In how many of them it was last."""
+    of_the_waits: float = 1.0
+    """The part of the seconds for which ranks waited for one alone that they waited for it; no outlier raises it."""
     seconds: float
     """By how much it was then behind the last but one: the median."""
     share: float
@@ -131,7 +134,7 @@ def _latest(
     last = delays.argmax(axis=0)
     who = int(np.bincount(last, minlength=len(ranks)).argmax())
     his = gaps[last == who]
-    span = rounds.span_ns
+    span, most = rounds.span_ns, OUTLIER * float(np.median(his))
     late = float(np.median(his)) / 1e9
     phase, lost = _phase(ranks, who, rounds.arrived, rounds.released, paces, LEAST_OF_ITS_DELAY * late)
     times = {rank: processors[rank] for rank in ranks if rank in processors}
@@ -141,6 +144,7 @@ def _latest(
         rounds=len(last),
         counted="collectives" if len(last) == len(rounds.released) else "steps",
         last_in=len(his),
+        of_the_waits=float(np.minimum(his, most).sum() / max(np.minimum(gaps, most).sum(), 1.0)),
         seconds=late,
         share=min(float(np.median(his)) * len(his), float(his.sum())) / span
         if span > 0

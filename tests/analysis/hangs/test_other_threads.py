@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.evidence.stacks import Thread
-from tests.hangs import STDLIB, hang, rank, stack
+from tests.hangs import SCRIPT, STDLIB, hang, rank, stack
 
 HOLDS = Thread(name="Thread-1 (heartbeat)", frames=stack(user=(5, "heartbeat")), os_id=101)
 OF_A_LIBRARY = Thread(name="tqdm", frames=stack((f"{STDLIB}/threading.py", 327, "wait"))[:1], os_id=102)
@@ -22,6 +23,25 @@ def details(*, system_call: str) -> tuple[str, ...]:
 def test_a_rank_that_waits_for_a_lock_is_shown_with_its_other_threads() -> None:
     assert details(system_call="futex") == (
         "another thread of rank 1 (Thread-1 (heartbeat)) is at train.py:5 in heartbeat",
+    )
+
+
+def test_a_line_in_another_file_is_shown_with_its_callers() -> None:
+    """The line of a helper, as of a decorator that tries again, does not say what the program asked for."""
+    helper = Frame(file="/home/me/job/netio.py", line=24, function="read")
+    asleep = rank((helper, *OWN_LINE), system_call="clock_nanosleep")
+    (found,) = diagnose(hang(rank(), asleep)).findings
+    assert found.details == ("rank 1 is in read, called in validate (train.py:88)",)
+
+
+def test_another_thread_is_shown_with_its_callers() -> None:
+    pool = Thread(
+        name="pool", frames=(Frame(file=SCRIPT, line=18, function="put"), *stack(user=(45, "regrow"))), os_id=101
+    )
+    waits = rank(OWN_LINE, system_call="futex", others=(pool,))
+    (found,) = diagnose(hang(rank(), waits)).findings
+    assert found.details == (
+        "another thread of rank 1 (pool) is at train.py:18 in put, called in regrow (train.py:45)",
     )
 
 
