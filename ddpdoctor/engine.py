@@ -80,14 +80,15 @@ def _of_one_attempt(
     if select or any(finding.severity is Severity.FAIL for finding in findings):
         return report
     failures: Failures | None = resolver(Failures | None)
+    asked = by_request_alone(evidence)
     # of a job that hangs, or that somebody ended while it ran, the log is no verdict
-    logged = evidence.one(Stall) is None and not by_request_alone(evidence)
+    logged = evidence.one(Stall) is None and not asked
     open_ = [*unexplained_failure(failures, explained=report.explained)] if failures is not None and logged else []
     if not report.explained:
         graph: WaitForGraph | None = resolver(WaitForGraph | None)
         stalled = unexplained_stall(evidence, resolver(Activities | None))
         waits = [*stalled, *calls_not_kept(graph), *motion(graph)] or unexplained_waits(graph)
-        open_ = [*waits, *lost_peers(evidence, failures), *open_]
+        open_ = [*waits, *(lost_peers(evidence, failures) if not asked else ()), *open_]
     return replace(report, undecided=(*report.undecided, *open_))
 
 

@@ -65,6 +65,18 @@ def test_what_the_launcher_prints_of_the_request_is_no_unexplained_failure() -> 
     assert not silent(asked, log=of_nobody)
 
 
+def test_a_rank_that_lost_another_one_after_the_request_is_no_unexplained_failure() -> None:
+    """Of ranks that end one after the other, the last one loses the first, and prints it as the cause of its interrupt."""
+    asked = EndRequest(signal=2, at=20.0)
+    evidence = interrupted(INTERRUPT, INTERRUPT).with_each(
+        RankExit, lambda rank, end: replace(end, tail=(f"RuntimeError: {LOST.message}",) if rank == 0 else ())
+    )
+    log = JobLog(files=("stderr.log",), lines=9)
+    report = diagnose(replace(evidence, job=(JobSize(ranks=2), log, asked)))
+    assert not report.findings
+    assert not report.undecided
+
+
 def test_an_error_of_a_ranks_own_is_a_finding_all_the_same() -> None:
     (finding,) = diagnose(interrupted(INTERRUPT, DISK)).findings
     assert (finding.code, finding.ranks) == ("DDP401", (1,))
