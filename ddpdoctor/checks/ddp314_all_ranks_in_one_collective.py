@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.crashes.own_ends import ended_well
 from ddpdoctor.analysis.hangs.operations import ROOTED, Operation
+from ddpdoctor.analysis.hangs.standing_operations import in_all_transfers
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit
@@ -92,14 +93,14 @@ def check(
 
 def _culprits(operations: Sequence[Operation]) -> tuple[list[int], str, str | None]:
     """The ranks that keep all of these from ending, how that shows, and what to do; nobody where one has none of them."""
-    queued = sorted({rank for one in operations for rank in _queued(one)})
+    queued = sorted({rank for one in operations for rank in one.not_begun})
     if queued and not any({*queued}.isdisjoint(one.members) for one in operations):
         if len(operations) == 1:
             note = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not"
         else:
             note = f"; {_devices(queued)} not begun, those of all other ranks have"
         return queued, note, OF_THE_QUEUED
-    common = _in_all_transfers(operations)
+    common = in_all_transfers(operations)
     if common:
         return common, f"; {group_ranks(common)} {verb(common, 'takes', 'take')} part in each of these", OF_THE_COMMON
     return [], "", OF_A_ROOT if any(map(_has_root, operations)) else None
@@ -107,7 +108,7 @@ def _culprits(operations: Sequence[Operation]) -> tuple[list[int], str, str | No
 
 def _not_begun(operations: Sequence[Operation]) -> Iterator[str]:
     for operation in operations[:SHOWN_OPERATIONS]:
-        queued = _queued(operation)
+        queued = operation.not_begun
         if queued:
             yield f"{_devices(queued)} not begun {operation.name}, those of its other ranks have"
 
@@ -129,27 +130,3 @@ def _describe(operation: Operation, *, without_end: bool) -> str:
 
 def _has_root(operation: Operation) -> bool:
     return any(call.op in ROOTED for call in operation.waiting.values())
-
-
-def _queued(operation: Operation) -> list[int]:
-    """The few ranks whose device has not begun the call; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
-    queued = [rank for rank, issued in sorted(operation.waiting.items()) if not issued.started]
-    return queued if 2 * len(queued) < len(operation.waiting) else []
-
-
-def _in_all_transfers(operations: Sequence[Operation]) -> list[int]:
-    """Of sends and receives with several partners, the ranks that take part in all of those that share a rank.
-
-    Nobody where one of these is a collective, or a send or receive of other ranks, or where a send and a receive may be of
-    different transfers.
-    """
-    if any(one.assumed for one in operations):
-        return []
-    found: set[int] = set()
-    for operation in operations:
-        joined = [{*one.members} for one in operations if not {*one.members}.isdisjoint(operation.members)]
-        common = set.intersection(*joined)
-        if operation.group is not None or len(set.union(*joined)) < 3 or len(common) != 1:
-            return []
-        found |= common
-    return sorted(found)

@@ -90,7 +90,8 @@ def motion(graph: WaitForGraph | None) -> Iterator[str]:
     if graph is not None and graph.reason is Reason.MOVED:
         yield (
             f"the job may have been on its way when its dumps were made: {graph.motion}, and the files do not tell when that "
-            "was; copy dumps with their times (`cp -p`, `tar`), or give those of ranks that have waited until their timeout"
+            "was. A second dump some seconds later decides it, with other numbers where the job moves; so do the log in which a "
+            "watchdog reports a timeout, and dumps with their times (copy them with `cp -p` or `tar`)"
         )
 
 

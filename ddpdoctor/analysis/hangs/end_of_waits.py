@@ -21,11 +21,12 @@ from ddpdoctor.analysis.hangs.older_dumps import (
     older_dumps,
     on_their_way,
     recorded_nothing,
+    was_at_work,
 )
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding, outstanding_of
 from ddpdoctor.analysis.hangs.overtaken_dumps import overtaken_dumps
-from ddpdoctor.analysis.hangs.signs_of_motion import sign_of_motion
+from ddpdoctor.analysis.hangs.signs_of_motion import sign_in_standing, sign_of_motion
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall, stopped_ranks
 from ddpdoctor.analysis.hangs.wait_for_graph import FinalWait, Reason, WaitForGraph, is_old
@@ -79,10 +80,6 @@ def _together(finals: Iterable[FinalWait]) -> FinalWait:
     operations = sorted(found, key=lambda one: (one.created_ns, one.members))
     members = {rank for operation in operations for rank in operation.members}
     return FinalWait(Reason.STANDING, tuple(sorted(members)), tuple(operations))
-
-
-def _two_of(finals: Sequence[FinalWait]) -> str:
-    return " and ".join(final.operations[0].name for final in finals[:2])
 
 
 class _Graph:
@@ -139,7 +136,9 @@ class _Graph:
         """
         gone = self._without_dump()
         found = stopped_ranks(self._timeline, self._outstanding, self._completed, self._stale, without_dump=gone)
-        behind = sorted(found, key=lambda one: one.operation.created_ns)
+        behind = sorted(
+            (one for one in found if not self._go_on(one.peers_completed)), key=lambda one: one.operation.created_ns
+        )
         if behind:
             stopped = {one.rank for one in behind}
             return self._unless_moved(stopped, behind) or self._towards(
@@ -165,13 +164,19 @@ class _Graph:
             return self._towards(self._waits_for(Reason.NOT_KEPT, lost))
         return self._towards_older_dumps()
 
+    def _go_on(self, ranks: Collection[int]) -> bool:
+        """Whether all of these were at work when their dumps were made: then no stopped device keeps them waiting."""
+        return all(was_at_work(self._timeline, self._outstanding, rank) for rank in ranks)
+
     def _unless_moved(self, named: Collection[int], behind: Sequence[UncompletedCall] = ()) -> WaitForGraph | None:
         """Where no dump shows how old its calls are, ranks are at fault only if all others rest: else that they may not."""
         if self._outstanding.seconds is not None:
             return None
         older = "dumps of other ranks are older than those of their peers" if behind and self._older else None
         moments_kept = any(any(one.completed_ns) for one in self._timeline.call_index.records.values())
-        motion = older or sign_of_motion(self._outstanding, self._standing, named, behind, moments_kept=moments_kept)
+        motion = older or sign_of_motion(
+            self._outstanding, self._standing, named, behind, self._completed, moments_kept=moments_kept
+        )
         return _moved(motion) if motion is not None else None
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
@@ -246,10 +251,10 @@ class _Graph:
         """What these show: operations that all their members are in, or ranks that wait for each other."""
         first = min(finals, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         if first.reason is Reason.STANDING:
-            standing = [final for final in finals if final.reason is Reason.STANDING]
-            first = _together(standing)
-            if self._outstanding.seconds is None and not set.intersection(*({*one.ranks} for one in standing)):
-                return _moved(f"calls that have no rank in common are under way at once, such as {_two_of(standing)}")
+            first = _together(final for final in finals if final.reason is Reason.STANDING)
+            motion = sign_in_standing(first.operations) if self._outstanding.seconds is None else None
+            if motion is not None:
+                return _moved(motion)
             return self._towards(self._deviating.left_out_before(first.operations) or first)
         found = self._deviating.of_cycle(first) if first.reason is Reason.CYCLE else first
         undecided = found.reason is Reason.CYCLE and not found.deviating

@@ -32,7 +32,7 @@ def older_dumps(
         taken = record.taken_at
         if taken is None or last <= taken + MOVING_SECONDS:
             continue
-        if lacking.get(rank, 0) > taken * 1e9 or _was_at_work(timeline, outstanding, rank):
+        if lacking.get(rank, 0) > taken * 1e9 or was_at_work(timeline, outstanding, rank):
             yield rank
     for group in timeline.groups:
         yield from _overtaken(group, completed.get(id(group), {}))
@@ -43,7 +43,7 @@ def on_their_way(timeline: Timeline, outstanding: Outstanding) -> Iterator[int]:
     last = _last_dump(timeline)
     for rank, record in timeline.call_index.records.items():
         taken = record.taken_at
-        if taken is not None and last <= taken + MOVING_SECONDS and _was_at_work(timeline, outstanding, rank):
+        if taken is not None and last <= taken + MOVING_SECONDS and was_at_work(timeline, outstanding, rank):
             yield rank
 
 
@@ -181,7 +181,7 @@ def _first_waits(outstanding: Outstanding) -> dict[int, int]:
     return found
 
 
-def _was_at_work(timeline: Timeline, outstanding: Outstanding, rank: int) -> bool:
+def was_at_work(timeline: Timeline, outstanding: Outstanding, rank: int) -> bool:
     """Whether the rank was on its way when its dump was made: its oldest outstanding call, else its last one, is young."""
     record = timeline.call_index.records[rank]
     mine = outstanding.of_rank.get(rank, ())

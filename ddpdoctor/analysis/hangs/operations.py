@@ -51,6 +51,12 @@ class Operation:
         return [call.seconds for call in self.waiting.values() if call.seconds is not None]
 
     @property
+    def not_begun(self) -> list[int]:
+        """The few ranks whose device has not begun it; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
+        queued = [rank for rank, issued in sorted(self.waiting.items()) if not issued.started]
+        return queued if 2 * len(queued) < len(self.waiting) else []
+
+    @property
     def is_young(self) -> bool:
         """Whether a rank reached it as recently as in a healthy job."""
         return bool(self.ages) and min(self.ages) < MOVING_SECONDS

@@ -6,13 +6,14 @@ different moments.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.recorders.matching import needs_all
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
-from ddpdoctor.analysis.hangs.standing_operations import StandingOperations
+from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, in_all_transfers
 from ddpdoctor.analysis.hangs.stopped_ranks import UncompletedCall
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import group_ranks, verb
 
 FEW = 4  # one of so many ranks may have something else to do, or a fault of its own
 RANKS_OF_A_HOST = 16
@@ -24,12 +25,14 @@ def sign_of_motion(
     standing: StandingOperations,
     named: Collection[int],
     behind: Sequence[UncompletedCall],
+    completed: Mapping[int, Mapping[int, int]],
     *,
     moments_kept: bool,
 ) -> str | None:
     """What shows that more goes on in the job than that all ranks wait for those `named`; None where nothing does.
 
-    `behind` tells what these have not completed, of ranks that have stopped. `moments_kept` says that the dumps hold when calls
+    `behind` tells what these have not completed, of ranks that have stopped, `completed` by `id` of a group what its ranks have.
+    `moments_kept` says that the dumps hold when calls
     ended, as those of a recorder do whose watchdog writes a dump after a timeout. Others were asked for at some moment.
     """
     if FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
@@ -38,6 +41,9 @@ def sign_of_motion(
         return (
             f"{group_ranks(sorted(named))}, which are not of one host, do not come to calls of several groups at once"
         )
+    ending = _is_being_noted(outstanding.operations, completed)
+    if ending is not None:
+        return ending
     apart = next((one for one in behind if not {*one.peers_completed}.isdisjoint(named)), None)
     if apart is not None:
         return f"rank {apart.rank} has not completed what ranks have that are behind others themselves"
@@ -67,13 +73,47 @@ def sign_of_motion(
     at_work = {*outstanding.idle} - awaited - {*named}
     if FEW * len(at_work) > len(outstanding.idle) + len(outstanding.of_rank):
         return f"{len(at_work)} ranks wait for nothing, and nobody waits for them"
-    if behind and not moments_kept and all(map(_is_behind_by_one, behind)):
-        return f"{group_ranks(sorted(named))} did not complete one call that peers have, as dumps of two moments show"
+    if behind and all(_is_behind_by_few(one, moments_kept=moments_kept) for one in behind):
+        return f"{group_ranks(sorted(named))} did not complete the last calls that peers have, as dumps of two moments show"
     return None
 
 
-def _is_behind_by_one(behind: UncompletedCall) -> bool:
-    return not behind.transfer and max(behind.peers_completed.values(), default=0) == behind.completed + 1
+def sign_in_standing(operations: Sequence[Operation]) -> str | None:
+    """What shows that operations that all their ranks have enqueued may be under way; None where nothing does.
+
+    A job on its way is in such a call at almost any moment. One link or device that is stuck keeps one of them from ending.
+    """
+    first = operations[0]
+    if len(operations) > 1:
+        last = in_all_transfers(operations)
+        note = f", and {group_ranks(last)} {verb(last, 'takes', 'take')} part in each of these" if last else ""
+        return f"{len(operations)} calls are under way at once, such as {first.name} and {operations[1].name}{note}"
+    if first.not_begun:
+        return (
+            f"all ranks have enqueued {first.name}, and the device of {group_ranks(first.not_begun)} may still compute"
+        )
+    return None
+
+
+def _is_being_noted(operations: Sequence[Operation], completed: Mapping[int, Mapping[int, int]]) -> str | None:
+    """A collective that ends on all members at once, and whose end the dumps of a few show, and those of most do not."""
+    for one in operations:
+        if one.group is None or one.group.mismatches or not all(needs_all(call.calls) for call in one.waiting.values()):
+            continue
+        ended = completed.get(id(one.group), {})
+        through = [rank for rank in one.members if rank not in one.waiting and ended.get(rank, 0) >= one.seq]
+        if through and FEW * len(through) <= len(one.waiting):
+            return f"{one.name} has ended on {group_ranks(through)}, and most others had not noted it"
+    return None
+
+
+def _is_behind_by_few(behind: UncompletedCall, *, moments_kept: bool) -> bool:
+    """Whether peers have completed no more calls without the rank than they do from one dump to the next.
+
+    A device that stops keeps its peers from the next collective. So one call tells, where dumps hold when calls ended.
+    """
+    ahead = max(behind.peers_completed.values(), default=0) - behind.completed
+    return not behind.transfer and (1 < ahead <= FEW or (ahead == 1 and not moments_kept))
 
 
 def _all_wait_for_the_first(outstanding: Outstanding, named: Collection[int]) -> Operation | None:

@@ -152,3 +152,21 @@ def in_one_batch(one: Operation, other: Operation, rank: int) -> bool:
     """Whether the rank issued these two, sends or receives, in one batch."""
     same = one.group is None and other.group is None and one.link == other.link
     return same and one.waiting[rank].seq == other.waiting[rank].seq
+
+
+def in_all_transfers(operations: Sequence[Operation]) -> list[int]:
+    """Of sends and receives with several partners, the ranks that take part in all of those that share a rank.
+
+    Nobody where one of these is a collective, or a send or receive of other ranks, or where a send and a receive may be of
+    different transfers.
+    """
+    if any(one.assumed for one in operations):
+        return []
+    found: set[int] = set()
+    for operation in operations:
+        joined = [{*one.members} for one in operations if not {*one.members}.isdisjoint(operation.members)]
+        common = set.intersection(*joined)
+        if operation.group is not None or len(set.union(*joined)) < 3 or len(common) != 1:
+            return []
+        found |= common
+    return sorted(found)

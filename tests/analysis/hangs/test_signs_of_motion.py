@@ -10,6 +10,7 @@ from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.derivation import derived
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.recorder import State
 from tests.flight_records import STEP, Did, flights, record, waits
 
 PAIRS = (0, 1), (2, 3)
@@ -29,7 +30,7 @@ def reason(evidence: Evidence) -> Reason | None:
     return graph.reason if graph is not None else None
 
 
-def calls(*, moves: bool, behind_by: int = 2) -> list[tuple[Did, ...]]:
+def calls(*, moves: bool, behind_by: int = 5) -> list[tuple[Did, ...]]:
     """Rank 1 did not complete calls of its pair, rank 0 did; the other pair waits for all, or stands in a call of its own."""
     first, second = PAIRS
     one = of_pair(STEP, first)
@@ -43,11 +44,38 @@ def test_a_rank_that_alone_is_behind_has_stopped() -> None:
     assert reason(paired(*calls(moves=False))) is Reason.STOPPED
 
 
+@pytest.mark.parametrize("behind_by", [1, 3])
 @pytest.mark.parametrize(("waited", "told"), [(None, Reason.MOVED), (600.0, Reason.STOPPED)])
-def test_one_call_that_a_peer_has_completed_tells_nothing_where_no_dump_tells_its_moment(
+def test_a_few_calls_that_a_peer_has_completed_tell_nothing_where_no_dump_tells_its_moment(
+    waited: float | None, told: Reason, behind_by: int
+) -> None:
+    assert reason(paired(*calls(moves=False, behind_by=behind_by), waited=waited)) is told
+
+
+def test_a_rank_that_peers_at_work_have_overtaken_has_not_stopped() -> None:
+    """The job rested for long, and went on a moment before the dumps: the rank had not noted the end of its call yet."""
+    made = calls(moves=False)
+    rested = [record([*each], world=4, waited=600.0) for each in made]
+    rested[0] = record([*made[0]], world=4, waited=0.1)
+    assert reason(flights(*rested)) is not Reason.STOPPED
+
+
+@pytest.mark.parametrize(("waited", "told"), [(None, Reason.MOVED), (600.0, Reason.STANDING)])
+def test_a_device_that_may_still_compute_is_none_that_has_stopped_where_nothing_tells_a_moment(
     waited: float | None, told: Reason
 ) -> None:
-    assert reason(paired(*calls(moves=False, behind_by=1), waited=waited)) is told
+    records = [record([STEP, waits(STEP)], world=4, waited=waited) for _ in range(4)]
+    queued = replace(records[0], state=(records[0].state[0], State.SCHEDULED))
+    assert reason(flights(queued, *records[1:])) is told
+    assert reason(flights(*records)) is Reason.STANDING
+
+
+def test_the_end_of_a_collective_that_a_few_ranks_have_noted_shows_motion() -> None:
+    """The last rank waits for nobody: what its peers wait in has ended there, and needs the data of them all."""
+    ended = record([STEP, STEP], world=6, waited=None)
+    peers = [record([STEP, waits(STEP)], world=6, waited=None) for _ in range(4)]
+    graph = derived(flights(ended, *peers, None), WaitForGraph)
+    assert graph is None or graph.reason is Reason.MOVED
 
 
 def test_a_rank_is_not_at_fault_where_a_call_of_others_stands_as_well() -> None:
@@ -59,7 +87,7 @@ def test_a_rank_is_not_at_fault_where_a_call_of_others_stands_as_well() -> None:
     assert undecided.startswith(
         "the job may have been on its way when its dumps were made: all members have enqueued all_reduce #2"
     )
-    assert undecided.endswith("have waited until their timeout")
+    assert "A second dump some seconds later decides it" in undecided
 
 
 def test_old_calls_are_a_hang_whatever_else_stands() -> None:
