@@ -17,6 +17,7 @@ from ddpdoctor.analysis.hangs.lost_calls import without_completed_alone
 from ddpdoctor.analysis.hangs.older_dumps import (
     are_apart,
     behind_peers,
+    ended_on,
     most_ranks_move,
     older_dumps,
     on_their_way,
@@ -175,16 +176,17 @@ class _Graph:
         older = "dumps of other ranks are older than those of their peers" if behind and self._older else None
         moments_kept = any(any(one.completed_ns) for one in self._timeline.call_index.records.values())
         motion = older or sign_of_motion(
-            self._outstanding, self._standing, named, behind, self._completed, moments_kept=moments_kept
+            self._timeline, self._outstanding, self._standing, named, behind, moments_kept=moments_kept
         )
         return _moved(motion) if motion is not None else None
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
         """The ranks that keep this operation from ending, as far as dumps show, and those of which there is none.
 
-        Nobody where a rank called something else by its number, and has completed it: what the others wait in never ends.
+        Nobody where a rank called something else by its number, and has completed it: what the others wait in never ends. Nor
+        where it has ended for all, and some had not noted it.
         """
-        if _met_another_call(operation):
+        if _met_another_call(operation) or self._has_ended(operation):
             return
         absent = [rank for rank in operation.absent if rank not in self._stale]
         yield from absent
@@ -196,6 +198,10 @@ class _Graph:
             elsewhere = mine and rank not in operation.absent and not self._is_first(mine[0], operation, rank)
             if elsewhere and (rank in operation.waiting or completed.get(rank, 0) < operation.seq):
                 yield rank
+
+    def _has_ended(self, operation: Operation) -> bool:
+        """Whether a member that its ring buffer does not mislead shows that it has ended for all."""
+        return not {*ended_on(self._timeline, operation)} <= {*self._outstanding.not_kept}
 
     def _is_first(self, oldest: Operation, operation: Operation, rank: int) -> bool:
         if oldest is operation:
@@ -270,6 +276,11 @@ class _Graph:
             self._edges[-1 - number].extend(sorted(older))
             awaited |= older
         if not awaited:
+            ended = next(filter(self._has_ended, self._outstanding.operations), None)
+            if ended is not None and self._outstanding.seconds is None:
+                return _moved(
+                    f"{ended.name} has ended on other ranks, and {group_ranks([*ended.waiting])} had not noted it"
+                )
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
         if not awaited.isdisjoint(self._on_their_way):
             moving = group_ranks(sorted(awaited & self._on_their_way))

@@ -8,6 +8,7 @@ from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECON
 from ddpdoctor.analysis.collectives.recorders.closed_batches import label_of, only_active
 from ddpdoctor.analysis.collectives.recorders.matching import needs_all
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Timeline, age
+from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.evidence.recorder import FlightRecord, State
 
@@ -79,6 +80,15 @@ def are_apart(timeline: Timeline, behind: Collection[int]) -> bool:
         if first is not None and any(_completed_of_all(timeline, group, rank, first - 1) for rank in ranks):
             return True
     return False
+
+
+def ended_on(timeline: Timeline, operation: Operation) -> list[int]:
+    """The members on which this collective has ended, though it needs the data of all: then all have made it."""
+    group = operation.group
+    if group is None or group.mismatches or not all(needs_all(call.calls) for call in operation.waiting.values()):
+        return []
+    others = (rank for rank in group.last if rank not in operation.waiting)
+    return [rank for rank in others if _completed_of_all(timeline, group, rank, operation.seq - 1)]
 
 
 def _completed_of_all(timeline: Timeline, group: GroupTimeline, rank: int, seq: int) -> int:

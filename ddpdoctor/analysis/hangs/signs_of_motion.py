@@ -6,9 +6,10 @@ different moments.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from ddpdoctor.analysis.collectives.recorders.matching import needs_all
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
+from ddpdoctor.analysis.hangs.older_dumps import ended_on
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, in_all_transfers
@@ -21,18 +22,17 @@ MANY = 8  # of fewer ranks, two may be at fault
 
 
 def sign_of_motion(
+    timeline: Timeline,
     outstanding: Outstanding,
     standing: StandingOperations,
     named: Collection[int],
     behind: Sequence[UncompletedCall],
-    completed: Mapping[int, Mapping[int, int]],
     *,
     moments_kept: bool,
 ) -> str | None:
     """What shows that more goes on in the job than that all ranks wait for those `named`; None where nothing does.
 
-    `behind` tells what these have not completed, of ranks that have stopped, `completed` by `id` of a group what its ranks have.
-    `moments_kept` says that the dumps hold when calls
+    `behind` tells what these have not completed, of ranks that have stopped. `moments_kept` says that the dumps hold when calls
     ended, as those of a recorder do whose watchdog writes a dump after a timeout. Others were asked for at some moment.
     """
     if FEW * len(named) > max(len(outstanding.idle) + len(outstanding.of_rank), MANY):
@@ -41,7 +41,7 @@ def sign_of_motion(
         return (
             f"{group_ranks(sorted(named))}, which are not of one host, do not come to calls of several groups at once"
         )
-    ending = _is_being_noted(outstanding.operations, completed)
+    ending = _is_being_noted(timeline, outstanding.operations)
     if ending is not None:
         return ending
     apart = next((one for one in behind if not {*one.peers_completed}.isdisjoint(named)), None)
@@ -95,13 +95,10 @@ def sign_in_standing(operations: Sequence[Operation]) -> str | None:
     return None
 
 
-def _is_being_noted(operations: Sequence[Operation], completed: Mapping[int, Mapping[int, int]]) -> str | None:
+def _is_being_noted(timeline: Timeline, operations: Sequence[Operation]) -> str | None:
     """A collective that ends on all members at once, and whose end the dumps of a few show, and those of most do not."""
     for one in operations:
-        if one.group is None or one.group.mismatches or not all(needs_all(call.calls) for call in one.waiting.values()):
-            continue
-        ended = completed.get(id(one.group), {})
-        through = [rank for rank in one.members if rank not in one.waiting and ended.get(rank, 0) >= one.seq]
+        through = ended_on(timeline, one)
         if through and FEW * len(through) <= len(one.waiting):
             return f"{one.name} has ended on {group_ranks(through)}, and most others had not noted it"
     return None
