@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, IssuedCall
+from ddpdoctor.evidence.recorder import Call
 
 ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop", "_reduce_oop"})
 """Operations that one rank may complete before the others take part."""
@@ -51,6 +53,15 @@ class Operation:
         return [call.seconds for call in self.waiting.values() if call.seconds is not None]
 
     @property
+    def unequal_halves(self) -> tuple[IssuedCall, IssuedCall] | None:
+        """Its send and its receive, where their tensors are not of one size; else None."""
+        halves = {issued.op: issued for issued in self.waiting.values()} if self.group is None else {}
+        if halves.keys() != {"send", "recv"}:
+            return None
+        send, receive = halves["send"], halves["recv"]
+        return (send, receive) if size_of(send.calls[0]) != size_of(receive.calls[0]) else None
+
+    @property
     def not_begun(self) -> list[int]:
         """The few ranks whose device has not begun it; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
         queued = [rank for rank, issued in sorted(self.waiting.items()) if not issued.started]
@@ -60,3 +71,8 @@ class Operation:
     def is_young(self) -> bool:
         """Whether a rank reached it as recently as in a healthy job."""
         return bool(self.ages) and min(self.ages) < MOVING_SECONDS
+
+
+def size_of(call: Call) -> tuple[int, tuple[str, ...]]:
+    """The elements of all tensors that a rank sends or receives, and their dtypes."""
+    return sum(map(prod, call.input_sizes or call.output_sizes)), call.input_dtypes or call.output_dtypes

@@ -84,6 +84,8 @@ def sign_in_standing(operations: Sequence[Operation]) -> str | None:
     A job on its way is in such a call at almost any moment. One link or device that is stuck keeps one of them from ending.
     """
     first = operations[0]
+    if any(one.unequal_halves for one in operations):  # these never end
+        return None
     if len(operations) > 1:
         last = in_all_transfers(operations)
         note = f", and {group_ranks(last)} {verb(last, 'takes', 'take')} part in each of these" if last else ""

@@ -32,3 +32,10 @@ def test_the_rank_with_a_size_that_no_other_uses_is_named(sent: tuple[int, ...],
 def test_of_two_sizes_that_nobody_else_uses_both_ranks_are_named() -> None:
     (finding,) = findings([waits(replace(SEND, sizes=((12,),)))], [waits(replace(SEND, op="recv"))])
     assert (finding.code, finding.ranks) == ("DDP302", (0, 1))
+
+
+def test_two_sizes_decide_also_where_several_transfers_are_under_way_and_nothing_tells_a_moment() -> None:
+    first = [waits(replace(SEND, sizes=((12,),))), waits(replace(WAY_BACK, op="recv"))]
+    second = [waits(replace(SEND, op="recv")), waits(WAY_BACK)]
+    report = diagnose(flights(*(record(one, world=2, waited=None) for one in (first, second))))
+    assert [one.code for one in report.findings] == ["DDP302"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
+from ddpdoctor.analysis.hangs.operations import size_of
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
-from ddpdoctor.evidence.recorder import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +40,8 @@ def derive(graph: WaitForGraph, programs: ProgramComparison) -> UnequalTransfers
 
 def _unequal(graph: WaitForGraph, programs: ProgramComparison) -> Iterator[UnequalTransfer]:
     for operation in graph.operations:
-        halves = {issued.op: issued for issued in operation.waiting.values()} if operation.group is None else {}
-        if halves.keys() != {"send", "recv"}:
-            continue
-        send, receive = halves["send"], halves["recv"]
-        if _size(send.calls[0]) != _size(receive.calls[0]):
+        if (unequal := operation.unequal_halves) is not None:
+            send, receive = unequal
             alone = [one.rank for one in (send, receive) if not _has_others(one, operation.link, programs)]
             ranks = alone if len(alone) == 1 else [send.rank, receive.rank]
             yield UnequalTransfer(send=send, receive=receive, ranks=tuple(sorted(ranks)), assumed=operation.assumed)
@@ -55,14 +51,9 @@ def _has_others(issued: IssuedCall, group: str, programs: ProgramComparison) -> 
     """Whether other ranks send or receive tensors of this size in groups of this kind."""
     label = programs.label(issued.rank, group)
     return any(
-        call.point_to_point and _size(call) == _size(issued.calls[0])
+        call.point_to_point and size_of(call) == size_of(issued.calls[0])
         for rank, record in programs.records.items()
         if rank != issued.rank
         for call in record.calls
         if programs.labels(rank)[record.groups[call.group].name] == label
     )
-
-
-def _size(call: Call) -> tuple[int, tuple[str, ...]]:
-    """The elements of all tensors and their dtypes."""
-    return sum(map(prod, call.input_sizes or call.output_sizes)), call.input_dtypes or call.output_dtypes
