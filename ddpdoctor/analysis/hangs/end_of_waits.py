@@ -260,7 +260,7 @@ class _Graph:
             first = _together(final for final in finals if final.reason is Reason.STANDING)
             motion = sign_in_standing(first.operations) if self._outstanding.seconds is None else None
             if motion is not None:
-                return _moved(motion)
+                return replace(_moved(motion), operations=first.operations)
             return self._towards(self._deviating.left_out_before(first.operations) or first)
         found = self._deviating.of_cycle(first) if first.reason is Reason.CYCLE else first
         undecided = found.reason is Reason.CYCLE and not found.deviating

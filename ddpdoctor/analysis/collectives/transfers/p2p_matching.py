@@ -109,7 +109,7 @@ def derive(
 def _may_be_misdirected(graph: WaitForGraph) -> bool:
     """Whether ranks wait for each other, or in halves that may be of different transfers."""
     return graph.reason is Reason.CYCLE or (
-        graph.reason is Reason.STANDING and any(operation.assumed for operation in graph.operations)
+        graph.reason in (Reason.STANDING, Reason.MOVED) and any(operation.assumed for operation in graph.operations)
     )
 
 
