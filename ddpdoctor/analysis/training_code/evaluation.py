@@ -25,7 +25,8 @@ def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]
                     evaluated.add(origin.made)
                 elif not own_part or _trains(graph, function, loop, origin.made):
                     trained.add(origin.made)
-    return {made: loops for made, loops in found.items() if made in evaluated - trained}
+    only_evaluated = evaluated - trained
+    return {made: loops for made, loops in found.items() if made in only_evaluated}
 
 
 def _trains(graph: CallGraph, function: Function, loop: Loop, loader: str) -> bool:

@@ -218,4 +218,5 @@ def _question(key: tuple[int, str], context: CallingContext | None, single: Sing
 
 
 def _joined(find: Callable[[Unpack[Ts]], Iterable[Origin]], *args: Unpack[Ts]) -> Origins:
-    return joined(find(*args))
+    found = find(*args)
+    return found if type(found) is tuple and len(found) < 2 else joined(found)

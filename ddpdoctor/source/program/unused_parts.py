@@ -56,7 +56,8 @@ class UnusedParts:
             return False
         near = self.near.get(scope.file, frozenset({scope.file}))
         named = re.compile(rf"\b{re.escape(scope.name)}\b")
-        return sum(len(named.findall(self.project.sources[each].text)) for each in near) == 1
+        texts = (self.project.sources[each].text for each in near)
+        return sum(len(named.findall(text)) for text in texts if scope.name in text) == 1
 
     def _family(self, cls: Scope) -> list[Scope]:
         """A model's class, and those of the program that it is derived from; none where a library's class is among them."""
