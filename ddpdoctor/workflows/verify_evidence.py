@@ -54,7 +54,7 @@ def evidence_of(
         undecided.append(nothing if code else f"{nothing}. Next: {JOIN}")
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{name} wrapped no model in DistributedDataParallel and stepped no optimizer")
-    ended = () if stalled else how_it_ended(script.path, code, script.without_us)
+    ended = () if stalled else how_it_ended(script.path, directory, code, script.without_us)
     source = source_of({seen.line for track in tracks for seen in track.steps if seen.line is not None})
     return Evidence(
         job=(source,) if source is not None else (),

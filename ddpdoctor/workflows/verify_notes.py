@@ -15,6 +15,7 @@ from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.training_trace_files import second_wraps
 
 STALLED = "stalled"  # a file beside the traces of a rank whose script was ended for its silence
+INTERRUPTED = "interrupted"  # likewise, by Ctrl-C or SIGTERM
 ASKED = 8  # of the last audited steps: whether ranks share the parameters out takes time to tell
 _MOMENTS = {
     "step": "right after the step", "load": "before a state dict was loaded", "leave": "before it left the process group",
@@ -23,8 +24,10 @@ _MOMENTS = {
 LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
 
 
-def how_it_ended(script: Path, code: int, started: str) -> tuple[str, ...]:
+def how_it_ended(script: Path, directory: Path, code: int, started: str) -> tuple[str, ...]:
     """A note where the script failed: what is judged is what it did before. `started` is the command that starts its ranks."""
+    if (directory / INTERRUPTED).exists():
+        return (f"{script.name} was interrupted; this report covers the steps before that",)
     if code == 0:
         return ()
     judged = f"{script.name} exited with code {code}; this report covers the steps before that"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from ddpdoctor.transport.store_files import gathered, hand_in
 from ddpdoctor.workflows.hang import look
 from ddpdoctor.workflows.training_script import Audit, TrainingScript
 from ddpdoctor.workflows.verify_evidence import evidence_of
-from ddpdoctor.workflows.verify_notes import STALLED
+from ddpdoctor.workflows.verify_notes import INTERRUPTED, STALLED
 
 POLL_SECONDS = 0.1
 JOINING_SECONDS = 15.0  # without a rank that has joined, before it is seen where the ranks wait; then again and again
@@ -56,7 +57,7 @@ def track_script(
     """Run a script with the tracker in each rank: on local ranks, or as the one rank that a launcher made of us.
 
     The script's output is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for
-    `stall_after` seconds is ended.
+    `stall_after` seconds is ended. Ctrl-C and SIGTERM end the job, and what it recorded until then is given.
     Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left. There `on_wait` is
     called once a second while this rank is in its `init_process_group`; who is absent only the script's own store knows.
     On rank 0 `on_gather` is called once a second until all ranks have handed in, with those that have not.
@@ -80,7 +81,13 @@ def track_script(
         note = None
         if on_wait is not None and launch is not None and under_launcher:
             note = _Joining(directory, waiting_of(launch, meeting_point(os.environ, launch)), on_wait).note
-        code, stalled, apart = _run(command, environ, folder, directory, stall_after, quiet_stdout, note)
+        try:
+            code, stalled, apart = _run(command, environ, folder, directory, stall_after, quiet_stdout, note)
+        except KeyboardInterrupt:
+            if under_launcher:  # which ends the other ranks: they hand nothing in
+                raise
+            code, stalled, apart = 128 + signal.SIGINT, False, None
+            (directory / INTERRUPTED).touch()
         if stalled:
             (directory / STALLED).touch()
         if apart is not None:

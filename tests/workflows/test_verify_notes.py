@@ -16,6 +16,8 @@ from ddpdoctor.agent.inside.schema.rank_end import COMPARING, GaveUp
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Left, Track
+from ddpdoctor.workflows import verify_script
+from ddpdoctor.workflows.training_script import Audit, TrainingScript
 from ddpdoctor.workflows.verify_notes import (
     ends_not_compared,
     how_it_ended,
@@ -27,11 +29,26 @@ from ddpdoctor.workflows.verify_notes import (
 )
 
 
-def test_a_script_that_failed_is_told_with_its_exit_code() -> None:
-    assert how_it_ended(Path("jobs/train.py"), 0, "python jobs/train.py") == ()
-    (note,) = how_it_ended(Path("jobs/train.py"), 7, "torchrun --nproc-per-node 2 jobs/train.py")
+def test_a_script_that_failed_is_told_with_its_exit_code(tmp_path: Path) -> None:
+    assert how_it_ended(Path("jobs/train.py"), tmp_path, 0, "python jobs/train.py") == ()
+    (note,) = how_it_ended(Path("jobs/train.py"), tmp_path, 7, "torchrun --nproc-per-node 2 jobs/train.py")
     assert note.startswith("train.py exited with code 7; this report covers the steps before that")
     assert "`ddpdoctor watch -- torchrun --nproc-per-node 2 jobs/train.py` shows why" in note
+
+
+def test_what_an_interrupted_script_recorded_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, or the time limit of a scheduler, after an hour of audited steps: the report of these steps is not lost."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verify_script, "_run", interrupted)
+    (tmp_path / "train.py").touch()
+    script = TrainingScript(path=tmp_path / "train.py", arguments=(), nproc=2)
+    with verify_script.track_script(script, Audit(), stall_after=60.0, quiet_stdout=False) as tracked:
+        assert tracked.code == 130
+        assert tracked.evidence is not None
+        assert "train.py was interrupted; this report covers the steps before that" in tracked.evidence.notes
 
 
 def test_a_rank_whose_agent_gave_up_is_not_said_to_have_been_killed(tmp_path: Path) -> None:
