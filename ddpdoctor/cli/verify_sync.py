@@ -198,7 +198,10 @@ def _track(script: TrainingScript, audit: Audit, options: ReportOptions, *, stal
         evidence = with_command(evidence, options)
         report = judge(evidence, options)
         evidence = with_excerpts(evidence, report)
-        code = show(report, options, evidence=evidence)
+        facts = _steps_audited(evidence)
+        if not machine_readable:
+            output.table(facts)
+        code = show(report, options, evidence=evidence, facts=facts)
         keep(evidence, options)
         return code or tracked.code
 
@@ -223,6 +226,17 @@ def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None
     if options.format is Format.TEXT:
         output.table(facts)
     conclude(evidence, options, facts=facts)
+
+
+def _steps_audited(evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    """How many steps of a followed script were audited, in words; nothing where no replicas could be compared."""
+    from ddpdoctor.analysis.replicas.divergence import Divergences
+    from ddpdoctor.derivation import deriver
+
+    found = deriver(evidence)(Divergences)
+    if found is None:
+        return ()
+    return (("audited", f"{found.audited:,} of {found.steps:,} steps, on {found.world_size} ranks"),)
 
 
 def comparison_facts(replicas: Replicas) -> tuple[tuple[str, str], ...]:

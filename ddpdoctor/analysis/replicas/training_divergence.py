@@ -75,6 +75,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     each = of_each_group(of_rank, _of_replicas)
     return Divergences(
         steps=max(one.steps for one in each),
+        audited=max(one.audited for one in each),
         world_size=len(of_rank),
         found=tuple(_first_of_each(found for one in each for found in one.found)),
     )
@@ -111,6 +112,7 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
     made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
     return Divergences(
         steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
+        audited=len(compared),
         world_size=len(by_rank),
         found=tuple(found),
     )

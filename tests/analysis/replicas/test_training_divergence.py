@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ddpdoctor.analysis.replicas.divergence import Divergences
+from ddpdoctor.derivation import derived
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.audited_steps import Gradient, Integrity, StepSeen
@@ -49,6 +51,13 @@ def job_of(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> Evide
 
 def drawing(*states: Callable[[int, int], int]) -> Make:
     return lambda rank, step: {"random": tuple({"torch": state(rank, step)} for state in states)}
+
+
+def test_audited_steps_are_counted() -> None:
+    """A job of 40 steps, of which one was audited, is not known to be healthy: the command says how many were audited."""
+    divergences = derived(job_of(lambda *_: {}, steps=1, steps_made=[40] * 3), Divergences)
+    assert divergences is not None
+    assert (divergences.audited, divergences.steps) == (1, 40)
 
 
 def test_draws_are_the_same_only_where_ranks_draw() -> None:
