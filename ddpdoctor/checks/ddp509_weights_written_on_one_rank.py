@@ -24,6 +24,10 @@ RULE = Rule(
     writer=Writer.ANY_TIME,
 )
 
+PARTLY_LOADED = (
+    "load the same keys on every rank: load_state_dict(..., strict=True) refuses a file that lacks some; or load on one rank "
+    "before the model is wrapped"
+)
 BETWEEN_STEPS = "before", "outside the optimizer"
 NOTES = {
     WrittenAt.THE_WRITE: "writes the weights",
@@ -39,7 +43,8 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
     for found in divergences.of(WeightsWritten):
         written = some_of(found.tensors, found.total, "parameters")
         at, place = ("in", "between the forward and the optimizer step") if found.after_forward else BETWEEN_STEPS
-        message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} {place}"
+        how = f"kept {written}, which all other ranks wrote" if found.kept else f"wrote {written}"
+        message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} {how} {place}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
         others = [rank for rank in range(divergences.world_size) if rank not in found.ranks]
@@ -48,6 +53,7 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown],
+            remedy=PARTLY_LOADED if found.kept and cause == WrittenAt.A_LOAD.value else None,
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
         yield replace(shown, where=(*written_by, *shown.where))

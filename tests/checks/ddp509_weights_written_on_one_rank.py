@@ -25,6 +25,12 @@ SICK = (
         measured={"step": 5, "tensors": ["a"], "cause": "between forward and step", "shown": ""},
     ),
     Sick(
+        evidence=found(WeightsWritten(step=0, ranks=(3,), tensors=("a",), total=8, shown=WrittenAt.A_LOAD, kept=True)),
+        says="before step 0 of 40, rank 3 kept 1 of 8 parameters (a), which all other ranks wrote outside the optimizer",
+        ranks=(3,),
+        measured={"step": 0, "tensors": ["a"], "cause": "loaded", "shown": "load"},
+    ),
+    Sick(
         evidence=found(WeightsWritten(step=5, ranks=(0,), tensors=("a",), total=8, shown=WrittenAt.THE_WRITE)),
         says="before step 5 of 40, rank 0 wrote 1 of 8 parameters (a) outside the optimizer",
         ranks=(0,),

@@ -28,6 +28,7 @@ def weights_written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Tr
     total = len(tracks[writers[0]].tables[seen[writers[0]].weights].digests)
     decided = vote({rank: one.weights for rank, one in seen.items()})
     culprits = writers if len(writers) < len(seen) else decided.minority
+    kept = all(_are_equal(names, tracks[rank], were[rank], seen[rank].weights) for rank in culprits)
     wrote = lines_that_wrote(seen, "weights", culprits)
     loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
     known = loaded if len(loaded) == len(culprits) else {}
@@ -35,6 +36,7 @@ def weights_written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Tr
         step=step_of(seen), ranks=culprits, tensors=names, total=total,
         lines=wrote or known or lines_at(seen, "forward"),
         shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
+        kept=kept,
     )  # fmt: skip
 
 
@@ -58,3 +60,9 @@ def given_weights_written(seen: ByRank, tracks: Mapping[int, Track]) -> WeightsW
 def differing_weights(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, ...]:
     """The parameters that are not equal on all ranks before the forward."""
     return differing_names(tracks[rank].tables[one.weights].digests for rank, one in seen.items())
+
+
+def _are_equal(names: tuple[str, ...], track: Track, one: str | None, other: str) -> bool:
+    """Whether a rank has these parameters in two of its tables, and the same bytes in both."""
+    tables = [track.tables[key].digests for key in (one, other) if key in track.tables]
+    return len(tables) == 2 and all(name in tables[0] and tables[0][name] == tables[1].get(name) for name in names)

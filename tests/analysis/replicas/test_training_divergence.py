@@ -53,6 +53,22 @@ def drawing(*states: Callable[[int, int], int]) -> Make:
     return lambda rank, step: {"random": tuple({"torch": state(rank, step)} for state in states)}
 
 
+def test_a_rank_that_loads_less_than_its_peers_is_said_to_have_kept_the_rest() -> None:
+    """Each rank loads a file of its own with strict=False; the keys of rank 2's head have another name."""
+    tables = {"w": {"a": "0", "head": "0"}, "all": {"a": "1", "head": "1"}, "part": {"a": "1", "head": "0"}}
+    held = {name: Table(digests=digests) for name, digests in tables.items()}
+
+    def loads(rank: int, _: int) -> dict[str, Any]:
+        weights = "part" if rank == 2 else "all"
+        return {"weights": weights, "after": weights, "lines": {**LINES, "load": LINES["forward"]}}
+
+    (written, *_) = diagnose(job_of(loads, steps=1, tables=[held] * 3)).findings
+    assert written.message == (
+        "before step 0 of 1, rank 2 kept 1 of 2 parameters (head), which all other ranks wrote outside the optimizer"
+    )
+    assert "strict=True" in written.remedy
+
+
 def test_audited_steps_are_counted() -> None:
     """A job of 40 steps, of which one was audited, is not known to be healthy: the command says how many were audited."""
     divergences = derived(job_of(lambda *_: {}, steps=1, steps_made=[40] * 3), Divergences)

@@ -63,6 +63,8 @@ class WeightsWritten(Diverged):
     """What `lines` are."""
     after_forward: bool = False
     """Whether they wrote them between the forward and the optimizer step, and not before the forward."""
+    kept: bool = False
+    """Whether these ranks kept the parameters that differ, and all others wrote them."""
 
 
 class SettingsAt(Enum):
