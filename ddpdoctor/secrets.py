@@ -324,9 +324,18 @@ _SECRET_NAME = re.compile(rf"(?i)^(?:{_NAME}|.{{0,60}}[_-](?:pwd|pass|pw|key|pat
 _CLASSES = ((re.compile(r"[a-z]"), "a"), (re.compile(r"[A-Z]"), "A"), (re.compile(r"[0-9]"), "0"))
 
 
-@lru_cache(maxsize=1 << 16)  # the same few file names and dtypes stand in the records of thousands of ranks
+_DIGEST = re.compile(
+    r"[0-9a-f]{1,59}"
+)  # of a tensor; a trace has millions, and the patterns above leave them as they are
+
+
 def redact_text(text: str) -> str:
     """`text` with everything that looks like a password, token or key replaced by `<redacted>`."""
+    return text if _DIGEST.fullmatch(text) else _redacted(text)
+
+
+@lru_cache(maxsize=1 << 16)  # the same few file names and dtypes stand in the records of thousands of ranks
+def _redacted(text: str) -> str:
     if len(text) < SHORTEST_RANDOM and not any(mark in text for mark in "=: @"):
         return text
     known = text.lower()
