@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
@@ -16,10 +16,15 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import LastSettings, OptimizerSteps, Track
 
 FLOAT_DIGITS = 17  # significant digits that tell all float64 values apart
+HOW_COMPUTED = frozenset({"foreach", "fused", "capturable", "differentiable"})  # options of one and the same update
 
 
 def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterator[SettingsDiffer]:
-    """Settings that are not the same on all ranks; those that tell the same ranks apart are one finding, `lr` before others."""
+    """Settings that are not the same on all ranks; those that tell the same ranks apart are one finding, `lr` before others.
+
+    Those come first that tell the ranks apart as their weights do after the step. One that chooses how the update is computed
+    counts only where no two ranks with other values of it have the same weights.
+    """
     settings = {rank: _settings(one) for rank, one in seen.items()}
     if shared is not None:  # groups may hold other parameters on each rank
         common = {
@@ -27,11 +32,13 @@ def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterato
         }
         settings = {rank: {name: own[name] for name in common} for rank, own in settings.items()}
     apart: dict[tuple[tuple[int, ...], ...], list[str]] = {}
-    for name in sorted({name for own in settings.values() for name in own}, key=lambda name: (name[:2] != "lr", name)):
+    after = {rank: one.after for rank, one in seen.items()}
+    for name in sorted({name for own in settings.values() for name in own}, key=_order):
         decided = vote({rank: own.get(name, "absent") for rank, own in settings.items()})
-        if len(decided.sides) > 1:
+        if len(decided.sides) > 1 and not (_is_how(name) and _share_weights(decided.sides, after)):
             apart.setdefault(decided.sides, []).append(name)
-    for names in apart.values():
+    as_weights = {*vote(after).sides}
+    for _, names in sorted(apart.items(), key=lambda item: {*item[0]} != as_weights):
         values = {rank: own.get(names[0], "absent") for rank, own in settings.items()}
         decided, sides = vote(values), sides_of(_shortened(values))
         wrote = lines_that_wrote(seen, "settings", decided.minority)
@@ -42,6 +49,19 @@ def settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterato
             lines=wrote or known or lines_at(seen),
             shown=SettingsAt.THE_WRITE if wrote else SettingsAt.GIVEN if known else SettingsAt.THE_STEP,
         )  # fmt: skip
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    return _is_how(name), name[:2] != "lr", name
+
+
+def _is_how(name: str) -> bool:
+    return name.partition("[")[0] in HOW_COMPUTED
+
+
+def _share_weights(sides: Sequence[Sequence[int]], after: Mapping[int, str]) -> bool:
+    """Whether ranks of two sides have the same weights."""
+    return len({(side, after[rank]) for side in sides for rank in side}) > len({*after.values()})
 
 
 def _shortened(values: Mapping[int, str]) -> dict[int, str]:
