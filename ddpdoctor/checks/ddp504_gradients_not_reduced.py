@@ -35,6 +35,8 @@ WHY = {
     Cause.REPLACED: "they replaced parameters of the wrapped model (load_state_dict(assign=True), a new layer, weight tying)",
     Cause.UNFROZEN: "they were frozen when the model was wrapped",
     Cause.IGNORED: "the model tells DDP to ignore them",
+    Cause.BY_HOOK: "the communication hook averages them inside groups of ranks, and nothing averages them, or the weights, over "
+    "all ranks",
     Cause.UNFINISHED: "DDP did not finish its reduction: hooks lost by a cast or move after wrapping, or unused parameters",
 }
 
@@ -49,6 +51,8 @@ REMEDIES = {
     Cause.REPLACED: "load and change the model before wrapping it; load_state_dict without assign=True",
     Cause.UNFROZEN: "wrap the model again after requires_grad changes",
     Cause.IGNORED: "remove them from _ddp_params_and_buffers_to_ignore, or reduce them yourself",
+    Cause.BY_HOOK: "average over all ranks in the hook. With post_localSGD_hook, step with PostLocalSGDOptimizer, whose averager "
+    "makes the weights equal: its warmup_steps counts steps, and ends where start_localSGD_iter begins",
     Cause.UNFINISHED: RULE.remedy,
 }
 
@@ -62,6 +66,7 @@ NOTES = {
     Cause.REPLACED: "",
     Cause.UNFROZEN: "",
     Cause.IGNORED: "",
+    Cause.BY_HOOK: "registers the communication hook",
     Cause.UNFINISHED: "the optimizer step",
 }
 
@@ -70,10 +75,11 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
     """The first step whose gradients are the ranks' own, with the lines that decide so where a forward ran under no_sync."""
     for found in divergences.of(GradientsNotReduced):
         on = "" if len(found.ranks) == divergences.world_size else f" on {group_ranks(found.ranks)}"
-        message = (
-            f"from step {found.step} of {divergences.steps} on, {some_of(found.tensors, found.total, 'parameters')} keep their "
-            f"local gradients{on}: {WHY[found.cause]}"
+        which = some_of(found.tensors, found.total, "parameters")
+        how = (
+            "have other gradients on some ranks" if found.cause is Cause.BY_HOOK else f"keep their local gradients{on}"
         )
+        message = f"from step {found.step} of {divergences.steps} on, {which} {how}: {WHY[found.cause]}"
         plain = finding(
             RULE, found, message, tensors=found.tensors, cause=found.cause.value, note=NOTES[found.cause],
             remedy=REMEDIES[found.cause],

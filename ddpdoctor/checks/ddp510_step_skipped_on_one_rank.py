@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
+from ddpdoctor.analysis.collectives.places.rank_tests import is_the_same_everywhere
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.steps import SkipCause, StepSkipped
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import SourceCode, place_of
 from ddpdoctor.messages.conditions import condition_text
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
     code="DDP510",
@@ -40,8 +42,9 @@ def check(divergences: Divergences, code: SourceCode | None = None) -> Iterator[
         step = f"a step of {found.optimizer}" if found.optimizer else f"step {found.step} of {divergences.steps}"
         skipped = f"{group_ranks(found.ranks)} skipped {step}"
         doubt = tie_note(tied=found.tied)
+        past = _past_the_step(found, code) if found.cause is SkipCause.STEPS and not found.tied else ()
         scale = {} if found.scale is None else {"scale": found.scale}
-        yield finding(
+        shown = finding(
             RULE,
             found,
             f"{skipped}: {_how(found)}{doubt}",
@@ -50,6 +53,27 @@ def check(divergences: Divergences, code: SourceCode | None = None) -> Iterator[
             remedy=SCALER_REMEDY if found.cause is SkipCause.FOUND_INF else None,
             numbers={"seen": found.seen, **scale},
         )
+        yield replace(shown, where=(*past, *shown.where))
+
+
+def _past_the_step(found: StepSkipped, code: SourceCode | None) -> tuple[Where, ...]:
+    """The statement by which a run passes over the line of the step in its function, where there is only one."""
+    frames = {*found.lines.values()}
+    frame = frames.pop() if len(frames) == 1 else None
+    place = place_of(code, frame) if frame is not None else None
+    if frame is None or place is None:
+        return ()
+    jumps = [jump for loop in place.loops[-1:] for jump in loop.jumps if jump.word == "continue"]
+    before = [jump for jump in (*place.exits, *jumps) if jump.line < frame.line and jump.test]
+    tests = [condition for condition in place.conditions if condition.is_if and not is_the_same_everywhere(condition)]
+    ways = [
+        (jump.line, f"`{jump.word}` {condition_text(jump.condition, frame.file)}, before the step") for jump in before
+    ]
+    ways += [(test.line, f"the step is {condition_text(test, frame.file)}") for test in tests]
+    if len(ways) != 1:
+        return ()
+    line, note = ways[0]
+    return tuple(Where.at(replace(frame, line=line), rank=rank, note=note) for rank in found.ranks)
 
 
 def _note(found: StepSkipped, code: SourceCode | None) -> str:

@@ -46,5 +46,15 @@ SICK = (
         ranks=(0, 1),
         measured={"step": 0, "tensors": ["a"], "cause": "bypassed"},
     ),
+    Sick(
+        evidence=found(
+            GradientsNotReduced(step=80, ranks=(0, 1, 2, 3), tensors=("a",), total=1, cause=NotReducedCause.BY_HOOK),
+            steps=130,
+        ),
+        says="from step 80 of 130 on, 1 of 1 parameters (a) have other gradients on some ranks: the communication hook averages "
+        "them inside groups of ranks, and nothing averages them, or the weights, over all ranks",
+        ranks=(0, 1, 2, 3),
+        measured={"step": 80, "tensors": ["a"], "cause": "by hook"},
+    ),
 )
 HEALTHY = (found(),)

@@ -106,7 +106,8 @@ def _lines(name: str, cause: NotReducedCause | None, seen: Mapping[int, StepSeen
     for rank, one in seen.items():
         bypassed = one.bypassed.get(model_prefix(name)) if cause is NotReducedCause.BYPASSED else None
         origin = one.origins.get(name) if cause is not NotReducedCause.NO_MODEL else None
-        line = origin or bypassed or at_call.get(rank)
+        hook = one.comm_hook if cause is NotReducedCause.BY_HOOK else None
+        line = origin or bypassed or hook or at_call.get(rank)
         if line is not None:
             found[rank] = line
     return found
@@ -141,7 +142,7 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
         return _Happened.CHANGED
     if unfinished and len(present) == len(seen) and _are_no_ones_own(differing, seen):
         return _Happened.CHANGED
-    return cause
+    return NotReducedCause.BY_HOOK if unfinished and _hook_leaves_apart(differing, seen) else cause
 
 
 def _is_stepped_by_some(name: str, seen: Mapping[int, StepSeen]) -> bool:
@@ -188,6 +189,14 @@ def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
         for name in names
         for one in seen.values()
     )
+
+
+def _hook_leaves_apart(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    """Whether a communication hook gave the ranks other gradients: it has averaged them inside groups of ranks."""
+    if any(one.comm_hook is None for one in seen.values()) or _is_local(names, seen):
+        return False
+    sides = vote({rank: tuple(_digest(name, one) for name in names) for rank, one in seen.items()}).sides
+    return all(len(side) > 1 for side in sides)
 
 
 def _are_no_ones_own(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:

@@ -473,3 +473,16 @@ def test_a_rank_that_never_steps_its_wrapped_model_is_named() -> None:
 def test_a_rank_that_computes_gradients_and_never_steps_is_named() -> None:
     make: Make = lambda rank, _: {} if rank == 0 else {"step": 0}  # noqa: E731
     assert found(make, start=[None] * 3, **ACTORS)
+
+
+def test_a_hook_that_averages_inside_groups_of_ranks_is_named() -> None:
+    """After post_localSGD_hook has begun, and where no averager runs: pairs of ranks train on, each pair alone."""
+    hook = Frame(file="train.py", line=3, function="build")
+
+    def in_pairs(rank: int, _: int) -> dict[str, Any]:
+        gradient = Gradient(digest=f"g{rank // 2}", reduced=1.0 + rank // 2, local=0.5 + rank, standing="reduced")
+        return {"gradients": {"a": gradient}, "comm_hook": hook, "hook_of_torch": True}
+
+    (finding,) = diagnose(job_of(in_pairs, nproc=4, steps=1)).findings
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP504", (0, 1, 2, 3), 3)
+    assert finding.measured["cause"] == "by hook"

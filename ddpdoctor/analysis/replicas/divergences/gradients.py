@@ -47,6 +47,7 @@ class NotReducedCause(Enum):
     REPLACED = "replaced"
     UNFROZEN = "unfrozen"
     IGNORED = "ignored"
+    BY_HOOK = "by hook"
     UNFINISHED = "unfinished"
 
 
