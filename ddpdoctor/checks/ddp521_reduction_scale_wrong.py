@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.gradients import ReductionScaled
-from ddpdoctor.messages.divergence import everyone, finding
+from ddpdoctor.messages.divergence import everyone, finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -21,16 +21,18 @@ RULE = Rule(
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """A factor of the number of ranks, or its inverse, in every step seen."""
+    """A factor of the number of ranks, or its inverse, in every step seen; any other one that a hook gives a part of them."""
     for found in divergences.of(ReductionScaled):
+        which = f"the reduced gradient of {some_of(found.tensors, found.total, 'parameters')}" if found.tensors else ""
         message = (
-            f"from step {found.step} of {divergences.steps} on, the reduced gradient is {found.factor:g} times the "
+            f"from step {found.step} of {divergences.steps} on, {which or 'the reduced gradient'} is {found.factor:g} times the "
             f"mean of the local gradients on {everyone(found.ranks, divergences.world_size)}"
         )
         yield finding(
             RULE,
             found,
             message,
+            tensors=found.tensors,
             cause="hook" if found.by_hook else "",
             note="registers the hook" if found.by_hook else "the backward",
             numbers={"factor": found.factor},

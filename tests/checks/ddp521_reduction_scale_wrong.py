@@ -13,5 +13,12 @@ SICK = (
         ranks=(0, 1, 2, 3),
         measured={"step": 0, "tensors": [], "cause": "", "factor": 4},
     ),
+    Sick(
+        evidence=found(ReductionScaled(step=1, ranks=(0, 1, 2, 3), factor=0.5, by_hook=True, tensors=("a",), total=8)),
+        says="from step 1 of 40 on, the reduced gradient of 1 of 8 parameters (a) is 0.5 times the mean of the local "
+        "gradients on all 4 ranks",
+        ranks=(0, 1, 2, 3),
+        measured={"step": 1, "tensors": ["a"], "cause": "hook", "factor": 0.5},
+    ),
 )
 HEALTHY = (found(),)

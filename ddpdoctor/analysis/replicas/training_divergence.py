@@ -49,7 +49,7 @@ from ddpdoctor.analysis.replicas.divergences.steps import (
 from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
 from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, gradient_by_itself
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
-from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale
+from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale, uneven_scale
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
 from ddpdoctor.analysis.replicas.settings_of_ranks import (
@@ -103,7 +103,7 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
         shared = sharding(compared[0], by_rank) if compared else None
         found += [*first_settings_differ(by_rank, shared)] or [*last_settings_differ(by_rank, shared)]
     found += skipped_in_all(by_rank, found)
-    found += gradient_scale(steps) if not averaged else ()
+    found += [*gradient_scale(steps)] or [*uneven_scale(steps)] if not averaged else ()
     found += data_divergences(by_rank, steps)
     found += same_draws(steps)
     found += _read_early(by_rank)

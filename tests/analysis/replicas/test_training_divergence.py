@@ -480,9 +480,51 @@ def test_a_hook_that_averages_inside_groups_of_ranks_is_named() -> None:
     hook = Frame(file="train.py", line=3, function="build")
 
     def in_pairs(rank: int, _: int) -> dict[str, Any]:
-        gradient = Gradient(digest=f"g{rank // 2}", reduced=1.0 + rank // 2, local=0.5 + rank, standing="reduced")
-        return {"gradients": {"a": gradient}, "comm_hook": hook, "hook_of_torch": True}
+        gradient = Gradient(
+            digest=f"g{rank // 2}", reduced=1.0 + 2 * (rank // 2), local=0.5 + rank, count=1, standing="reduced"
+        )
+        return {"gradients": {"a": gradient}, "comm_hook": hook, "hook_of_torch": True, "wrapped": 1}
 
     (finding,) = diagnose(job_of(in_pairs, nproc=4, steps=1)).findings
     assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP504", (0, 1, 2, 3), 3)
     assert finding.measured["cause"] == "by hook"
+
+
+PART_HALVED = {"a": 0.5, "b": 0.5, "c": 1.0}
+
+
+def reduced_by_hook(factors: Callable[[int], dict[str, float]], writes: int = 0) -> Make:
+    """Steps whose gradients a communication hook of the user's own made: the mean of the local ones times a factor by name."""
+
+    def make(_: int, step: int) -> dict[str, Any]:
+        gradients = {
+            name: Gradient(
+                digest=f"g{step}", reduced=factor * (step + 1), local=step + 1.0, count=1, standing="reduced"
+            )
+            for name, factor in factors(step).items()
+        }
+        integrity = Integrity(wrapped=0, begin=0, state=0, end=0, gradient_writes=writes)
+        hook = Frame(file="train.py", line=3, function="build")
+        return {"gradients": gradients, "comm_hook": hook, "integrity": integrity}
+
+    return make
+
+
+def test_a_hook_that_scales_some_buckets_otherwise_is_named() -> None:
+    """Its branch for small buckets divides by another number; buckets are as large as that from the second step on."""
+    sick = job_of(reduced_by_hook(lambda step: PART_HALVED if step else dict.fromkeys("abc", 1.0)), steps=5)
+    (finding,) = diagnose(sick).findings
+    assert (finding.code, finding.measured["step"], finding.measured["tensors"]) == ("DDP521", 1, ["a", "b"])
+    assert finding.where[0].line == 3
+
+
+@pytest.mark.parametrize(
+    ("factors", "writes"),
+    [
+        (lambda _: PART_HALVED, 3),  # layers whose gradients are scaled after the backward, on purpose
+        (lambda step: {"a": 0.5 + step / 50, "b": 1.0}, 0),  # a hook that compresses
+        (lambda _: dict.fromkeys("abc", 0.3), 0),  # one that scales all of them alike
+    ],
+)
+def test_what_may_be_meant_is_no_fault_of_the_hook(factors: Callable[[int], dict[str, float]], writes: int) -> None:
+    assert found(reduced_by_hook(factors, writes), steps=5) == []

@@ -97,6 +97,10 @@ class ReductionScaled(Diverged):
     """By what the mean of the local gradients was multiplied."""
     by_hook: bool = False
     """Whether a communication hook is registered; then `lines` are where."""
+    tensors: tuple[str, ...] = ()
+    """The parameters of these gradients, where the hook does not scale all of them alike; else empty."""
+    total: int = 0
+    """The number of parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
