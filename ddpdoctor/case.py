@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -50,7 +52,9 @@ def redact(evidence: Evidence) -> Evidence:
 def save(evidence: Evidence, path: Path) -> Path:
     """Write `evidence`, redacted, to `path`: a file where it ends in .json, else a directory. Returns the file."""
     file = path if path.suffix == ".json" else path / CASE_FILE
-    document = {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_clean(_to_builtins(evidence), {})}
+    document = _in_json(
+        {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_clean(_to_builtins(evidence), {})}
+    )
     write_atomically(file, msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), private=True)
     return file
 
@@ -148,15 +152,32 @@ def _to_builtins(evidence: Evidence) -> dict[str, Any]:
     }
 
 
+def _in_json(document: dict[str, Any]) -> dict[str, Any]:
+    """`document`, with names for the numbers that JSON has none for: a loss may be NaN, a gradient infinite."""
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError:
+        return {"non_finite": True, **{key: _named(value) for key, value in document.items()}}
+    return document
+
+
+def _named(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _named(item) for key, item in value.items()}
+    return [*map(_named, value)] if isinstance(value, list | tuple) else value
+
+
 def _by_kind(facts: tuple[Any, ...]) -> dict[str, Any]:
     return {type(fact).__name__: msgspec.to_builtins(fact, str_keys=True) for fact in facts}
 
 
 def _decoded(data: bytes, *, source: str) -> Evidence:
     unknown: set[str] = set()
-    reader = _FactReader()
     try:
-        evidence = _evidence(msgspec.json.decode(data, type=_Document), reader, unknown)
+        document = msgspec.json.decode(data, type=_Document)
+        evidence = _evidence(document, _FactReader(strict=not document.non_finite), unknown)
     except (ValueError, RecursionError) as error:  # of msgspec, or of evidence that does not fit together
         raise UsageError(f"{source} is not a valid case: {error}") from None
     if not unknown:
@@ -185,6 +206,8 @@ def _evidence(shell: _Document, reader: _FactReader, unknown: set[str]) -> Evide
 class _FactReader:
     """Reads facts. A field that large facts of several ranks have in common is read, kept and looked at once."""
 
+    strict: bool = True
+    """Whether no number is written as a text."""
     _shared: dict[tuple[type, str, bytes], Any] = field(default_factory=dict)
 
     def facts(self, by_kind: Mapping[str, msgspec.Raw], unknown: set[str]) -> tuple[Any, ...]:
@@ -197,7 +220,7 @@ class _FactReader:
         if len(memoryview(written)) >= LARGE_BYTES:
             with contextlib.suppress(msgspec.ValidationError):  # read as a whole, it says where the error is
                 return self._large_fact(kind, written)
-        return msgspec.json.decode(written, type=kind)
+        return msgspec.json.decode(written, type=kind, strict=self.strict)
 
     def _large_fact(self, kind: type, written: msgspec.Raw) -> Any:  # noqa: ANN401
         types = _field_types(kind)
@@ -215,7 +238,7 @@ class _FactReader:
     def _field(self, kind: type, name: str, type_: Any, written: msgspec.Raw) -> Any:  # noqa: ANN401
         key = kind, name, hashlib.blake2b(written, digest_size=DIGEST_BYTES).digest()
         if key not in self._shared:
-            self._shared[key] = msgspec.json.decode(written, type=type_)
+            self._shared[key] = msgspec.json.decode(written, type=type_, strict=self.strict)
         return self._shared[key]
 
 
@@ -250,6 +273,7 @@ class _Rank(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
+    non_finite: bool = False
     launched: bool = True
     about_job: bool = False
     meta: dict[str, str] = {}

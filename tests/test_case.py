@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from ddpdoctor import case
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
+from ddpdoctor.evidence.training_trace import Track
 
 LAUNCH = Launch.from_environ(
     {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "node-a", "MASTER_PORT": "29500"}
@@ -44,6 +47,18 @@ def test_a_case_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     file = case.save(EVIDENCE, tmp_path / name)
     assert json.loads(file.read_text())["schema"] == "ddpdoctor.case/1"
     assert case.load(tmp_path / name) == EVIDENCE
+
+
+def test_numbers_that_json_has_no_name_for_come_back(tmp_path: Path) -> None:
+    """Regression: a case with an infinite gradient could not be read, and a loss that was NaN came back as unknown."""
+    gradient = Gradient(digest="0", reduced=math.inf, local=-math.inf, count=1, standing="reduced")
+    step = StepSeen(step=0, forwards=1, since=0, weights="w", after="w", loss=math.nan, gradients={"nan": gradient})
+    track = Track(method="xxh3", every=1, steps=(step,))
+    evidence = Evidence(ranks=(RankFacts(rank=0, host="a", facts=(track,)),))
+
+    case.save(evidence, tmp_path / "case.json")
+
+    assert repr(case.load(tmp_path / "case.json")) == repr(evidence)
 
 
 @pytest.mark.parametrize(
