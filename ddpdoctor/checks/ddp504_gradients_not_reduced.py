@@ -85,4 +85,5 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
             remedy=REMEDIES[found.cause],
         )  # fmt: skip
         decides = decides_the_reduction(code) if found.cause is Cause.NO_SYNC else ()
-        yield replace(plain, where=(*plain.where, *decides))
+        first, last = (decides, ()) if len(decides) == 1 else ((), decides)
+        yield replace(plain, where=(*first, *plain.where, *last))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
-from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.divergences.steps import HowWritten, WeightsWritten, WrittenAt
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import weight_writes
 from ddpdoctor.messages.divergence import LOAD, WRITE, finding, some_of
@@ -28,6 +28,16 @@ PARTLY_LOADED = (
     "load the same keys on every rank: load_state_dict(..., strict=True) refuses a file that lacks some; or load on one rank "
     "before the model is wrapped"
 )
+REWRAP = (
+    "add, replace or tie parameters on every rank alike, before the model is wrapped: DDP does not reduce the gradients of "
+    "those that come later, and the optimizer does not step them"
+)
+CHANGES_MODEL = "adds or replaces the parameter"
+DID = {
+    HowWritten.WROTE: "wrote {written} {place}",
+    HowWritten.KEPT: "kept {written}, which all other ranks wrote {place}",
+    HowWritten.CHANGED_MODEL: "added, replaced or removed {written}",
+}
 BETWEEN_STEPS = "before", "outside the optimizer"
 NOTES = {
     WrittenAt.THE_WRITE: "writes the weights",
@@ -43,17 +53,19 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
     for found in divergences.of(WeightsWritten):
         written = some_of(found.tensors, found.total, "parameters")
         at, place = ("in", "between the forward and the optimizer step") if found.after_forward else BETWEEN_STEPS
-        how = f"kept {written}, which all other ranks wrote" if found.kept else f"wrote {written}"
-        message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} {how} {place}"
+        did = DID[found.how].format(written=written, place=place)
+        message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} {did}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
+        partly = found.how is HowWritten.KEPT and found.shown is WrittenAt.A_LOAD
+        changes_model = found.how is HowWritten.CHANGED_MODEL and found.shown is WrittenAt.THE_WRITE
         others = [rank for rank in range(divergences.world_size) if rank not in found.ranks]
         unseen = code if found.shown not in SHOWN else None
         by_some = [*weight_writes.by_some(unseen, found.ranks, (found.ranks, others))]
         written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
         shown = finding(
-            RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown],
-            remedy=PARTLY_LOADED if found.kept and cause == WrittenAt.A_LOAD.value else None,
+            RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else NOTES[found.shown],
+            remedy=REWRAP if found.how is HowWritten.CHANGED_MODEL else PARTLY_LOADED if partly else None,
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
         yield replace(shown, where=(*written_by, *shown.where))

@@ -39,7 +39,7 @@ SCALER_REMEDY = (
 def check(divergences: Divergences, code: SourceCode | None = None) -> Iterator[Finding]:
     """The first step at which the ranks are out of line."""
     for found in divergences.of(StepSkipped):
-        step = f"a step of {found.optimizer}" if found.optimizer else f"step {found.step} of {divergences.steps}"
+        step = f"a step of {found.optimizer}" if found.optimizer else f"{_which(found)} of {divergences.steps}"
         skipped = f"{group_ranks(found.ranks)} skipped {step}"
         doubt = tie_note(tied=found.tied)
         past = _past_the_step(found, code) if found.cause is SkipCause.STEPS and not found.tied else ()
@@ -54,6 +54,13 @@ def check(divergences: Divergences, code: SourceCode | None = None) -> Iterator[
             numbers={"seen": found.seen, **scale},
         )
         yield replace(shown, where=(*past, *shown.where))
+
+
+def _which(found: StepSkipped) -> str:
+    """The step, or those of which one was skipped, where not every step was audited."""
+    if found.until is None or found.until <= found.step:
+        return f"step {found.step}"
+    return f"one of steps {found.step} to {found.until}"
 
 
 def _past_the_step(found: StepSkipped, code: SourceCode | None) -> tuple[Where, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.divergences.steps import HowWritten, WeightsWritten, WrittenAt
 from ddpdoctor.evidence.source import Condition, Request, SourceCode
 from tests.checks import Sick
 from tests.checks.divergent import found
@@ -25,10 +25,21 @@ SICK = (
         measured={"step": 5, "tensors": ["a"], "cause": "between forward and step", "shown": ""},
     ),
     Sick(
-        evidence=found(WeightsWritten(step=0, ranks=(3,), tensors=("a",), total=8, shown=WrittenAt.A_LOAD, kept=True)),
+        evidence=found(
+            WeightsWritten(step=0, ranks=(3,), tensors=("a",), total=8, shown=WrittenAt.A_LOAD, how=HowWritten.KEPT)
+        ),
         says="before step 0 of 40, rank 3 kept 1 of 8 parameters (a), which all other ranks wrote outside the optimizer",
         ranks=(3,),
         measured={"step": 0, "tensors": ["a"], "cause": "loaded", "shown": "load"},
+    ),
+    Sick(
+        evidence=found(
+            WeightsWritten(step=60, ranks=(1,), tensors=("decoder.weight",), total=8, how=HowWritten.CHANGED_MODEL),
+            steps=100,
+        ),
+        says="before step 60 of 100, rank 1 added, replaced or removed 1 of 8 parameters (decoder.weight)",
+        ranks=(1,),
+        measured={"step": 60, "tensors": ["decoder.weight"], "cause": "", "shown": ""},
     ),
     Sick(
         evidence=found(WeightsWritten(step=5, ranks=(0,), tensors=("a",), total=8, shown=WrittenAt.THE_WRITE)),

@@ -57,6 +57,26 @@ SICK = (
         measured={"step": 5, "tensors": [], "cause": "found_inf", "seen": 5, "scale": 65536.0},
     ),
 )
+SICK = (
+    *SICK,
+    Sick(
+        evidence=found(
+            StepSkipped(
+                step=32,
+                ranks=(2,),
+                sides=(Side(ranks=(0, 1, 3), says="63"), Side(ranks=(2,), says="62")),
+                cause=SkipCause.STEPS,
+                seen=63,
+                until=62,
+            ),
+            steps=100,
+        ),
+        says="rank 2 skipped one of steps 32 to 62 of 100: optimizer steps before the same forward: 63 on ranks 0-1,3 and 62 "
+        "on rank 2",
+        ranks=(2,),
+        measured={"step": 32, "tensors": [], "cause": "steps", "seen": 63},
+    ),
+)
 SKIPPED = StepSkipped(
     step=5, ranks=(2,), sides=(Side(ranks=(0, 1, 3), says="6"), Side(ranks=(2,), says="5")), cause=SkipCause.STEPS, seen=5,
     lines={rank: Frame(file="/job/train.py", line=51, function="step") for rank in range(4)},

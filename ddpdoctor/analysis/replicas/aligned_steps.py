@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
 from ddpdoctor.evidence.training_trace import EvaluationSeen, ProbeSeen, Track, UnwrappedSeen
@@ -45,9 +46,11 @@ def last_equal(seen: ByRank, before: ByRank | None) -> StepKey:
 
 
 def differing_names(tables: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-    """The names whose fingerprints are not the same in all tables, in the order of the first table."""
-    first, *others = tables
-    return tuple(name for name in first if any(table.get(name) != first[name] for table in others))
+    """The names whose fingerprints are not the same in all tables, or that not all of them have."""
+    listed = [*tables]
+    return tuple(
+        name for name in dict.fromkeys(chain.from_iterable(listed)) if len({table.get(name) for table in listed}) > 1
+    )
 
 
 def integrity_of(seen: ByRank) -> dict[int, Integrity] | None:

@@ -35,7 +35,7 @@ def skipped_steps(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Trac
         return with_its_optimizer(StepSkipped(
             step=first if cause is SkipCause.STEPS else step, ranks=fewer or decided.minority,
             tied=decided.tied and not fewer, sides=sides,
-            cause=cause, lines=lines_at(seen), seen=step,
+            cause=cause, lines=lines_at(seen), seen=step, until=step - 1 if cause is SkipCause.STEPS else None,
         ), tracks)  # fmt: skip
     return None
 

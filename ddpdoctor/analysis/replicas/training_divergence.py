@@ -39,6 +39,7 @@ from ddpdoctor.analysis.replicas.divergences.results import (
     UnwrappedDiffers,
 )
 from ddpdoctor.analysis.replicas.divergences.steps import (
+    HowWritten,
     ModesDiffer,
     SettingsAt,
     SettingsDiffer,
@@ -212,7 +213,8 @@ def _at_step(
     shared = sharding(seen, tracks)
     if non_finite is None and gradients:
         for one in gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset()):
-            yield gradient_by_itself(one, seen, tracks) or one
+            if not _follows_from_other_parameters(one, written):
+                yield gradient_by_itself(one, seen, tracks) or one
     yield from settings_differ(seen, step, shared)
     yield from modes_differ(seen, before, step)
 
@@ -298,6 +300,12 @@ def _lost_first(seen: ByRank, before: ByRank | None) -> LocalNotFinite | None:
         step=since[first[0]], ranks=tuple(sorted(first)), lines=lines_at({rank: seen[rank] for rank in first}, "lost"), lost=True,
         total=len(next(iter(seen.values())).gradients), cause=NonFiniteCause.LOSS,
     )  # fmt: skip
+
+
+def _follows_from_other_parameters(found: Divergence, written: Divergence | None) -> bool:
+    """Whether these ranks changed gradients since their model has other parameters: a norm over all of them is another one."""
+    changed_model = isinstance(written, WeightsWritten) and written.how is HowWritten.CHANGED_MODEL
+    return changed_model and isinstance(found, GradientsChanged) and {*found.ranks} <= {*written.ranks}
 
 
 def _follows_from(found: LocalNotFinite, written: WeightsWritten | StepNotReproducible | None, seen: ByRank) -> bool:

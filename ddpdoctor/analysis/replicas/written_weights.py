@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, differing_names, step_of
-from ddpdoctor.analysis.replicas.divergences.steps import WeightsWritten, WrittenAt
+from ddpdoctor.analysis.replicas.divergences.steps import HowWritten, WeightsWritten, WrittenAt
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.weights_before_step import given_by_itself, given_differently, who_wrote_given
 from ddpdoctor.evidence.training_trace import Track
@@ -25,18 +25,23 @@ def weights_written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Tr
         return None
     writers = tuple(sorted(rank for rank, one in seen.items() if one.weights != were[rank]))
     names = differing_weights(seen, tracks)
-    total = len(tracks[writers[0]].tables[seen[writers[0]].weights].digests)
+    total = max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items())
     decided = vote({rank: one.weights for rank, one in seen.items()})
     culprits = writers if len(writers) < len(seen) else decided.minority
-    kept = all(_are_equal(names, tracks[rank], were[rank], seen[rank].weights) for rank in culprits)
-    wrote = lines_that_wrote(seen, "weights", culprits)
+    tables = {rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()}
+    added = tuple(name for name in names if any(name not in table for table in tables.values()))
+    how = HowWritten.CHANGED_MODEL if added else HowWritten.WROTE
+    if all(_are_equal(names, tracks[rank], were[rank], seen[rank].weights) for rank in culprits):
+        how = HowWritten.KEPT
+    made = {rank: line for rank in culprits for name in added if (line := seen[rank].origins.get(name)) is not None}
+    wrote = made or lines_that_wrote(seen, "weights", culprits)
     loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
     known = loaded if len(loaded) == len(culprits) else {}
     return WeightsWritten(
-        step=step_of(seen), ranks=culprits, tensors=names, total=total,
+        step=step_of(seen), ranks=culprits, tensors=added or names, total=total,
         lines=wrote or known or lines_at(seen, "forward"),
         shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
-        kept=kept,
+        how=how,
     )  # fmt: skip
 
 

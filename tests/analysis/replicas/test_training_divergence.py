@@ -528,3 +528,23 @@ def test_a_hook_that_scales_some_buckets_otherwise_is_named() -> None:
 )
 def test_what_may_be_meant_is_no_fault_of_the_hook(factors: Callable[[int], dict[str, float]], writes: int) -> None:
     assert found(reduced_by_hook(factors, writes), steps=5) == []
+
+
+def test_a_parameter_that_one_rank_replaces_explains_its_other_gradients() -> None:
+    """Rank 1 gives its tied decoder a weight of its own: its clipping sees one gradient more, and scales all otherwise."""
+    untied = Frame(file="train.py", line=3, function="export")
+    held = {"w": Table(digests={"embed": "0"}), "own": Table(digests={"embed": "0", "decoder": "1"})}
+
+    def unties(rank: int, step: int) -> dict[str, Any]:
+        own = rank == 1 and step == 1
+        clipped = Gradient(digest=f"g{own}", reduced=0.8 if own else 1.0, local=1.0, count=1, standing="reduced")
+        weights, after = "own" if own else "w", "own" if own else "w"
+        origins = {"decoder": untied} if own else {}
+        return {
+            "weights": weights, "after": after, "gradients": {"embed": clipped}, "origins": origins, "wrapped": 1,
+        }  # fmt: skip
+
+    finding, *others = diagnose(job_of(unties, steps=2, tables=[held] * 3)).findings
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP509", (1,), 3)
+    assert "DDP505" not in {other.code for other in others}
+    assert finding.measured["tensors"] == ["decoder"]

@@ -98,7 +98,8 @@ class GradientHooks:
                 name: line
                 for name, parameter, standing in zip(names, parameters, standings, strict=True)
                 if standing != "reduced" and (line := origins.of(parameter, standing)) is not None
-            },
+            }
+            | origins.registered(named),
             not_finite=() if _all_finite(local) else tuple(not_finite(named)),
             parities=verbatim(parities),
         )

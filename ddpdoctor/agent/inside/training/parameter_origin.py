@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -85,6 +85,13 @@ class Origins:
             if note is not None and note[0]() is parameter:
                 return note[1]
         return None
+
+    def registered(self, named: Mapping[str, Tensor]) -> dict[str, SourceLine]:
+        """By name the lines that registered those of `named` that came to the model after the wrap."""
+        if not self._registered:
+            return {}
+        notes = {name: self._registered.get(id(parameter)) for name, parameter in named.items()}
+        return {name: note[1] for name, note in notes.items() if note is not None and note[0]() is named[name]}
 
     def hooked(self, state: Any, hook: Any) -> None:  # noqa: ANN401
         """A wrapper got the communication hook `hook` with `state`."""

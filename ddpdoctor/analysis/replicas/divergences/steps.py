@@ -32,6 +32,8 @@ class StepSkipped(Diverged):
     """Whether no majority decides which ranks are at fault."""
     seen: int
     """The step at which the ranks were compared."""
+    until: int | None = None
+    """The last step that can be the one that was skipped; None where it is not known."""
     scale: float | None = None
     """The GradScaler's scale at that step; None for the other causes."""
     optimizer: str = ""
@@ -51,6 +53,16 @@ class WrittenAt(Enum):
     """The optimizer step after the write, which came after the forward: the write itself was not seen."""
 
 
+class HowWritten(Enum):
+    """What ranks did to the parameters that differ since."""
+
+    WROTE = "wrote"
+    KEPT = "kept"
+    """They kept them, and all others wrote them."""
+    CHANGED_MODEL = "changed the model"
+    """They added, replaced or removed parameters of the model: not all ranks have them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsWritten(Diverged):
     """Some ranks wrote weights outside the optimizer."""
@@ -63,8 +75,8 @@ class WeightsWritten(Diverged):
     """What `lines` are."""
     after_forward: bool = False
     """Whether they wrote them between the forward and the optimizer step, and not before the forward."""
-    kept: bool = False
-    """Whether these ranks kept the parameters that differ, and all others wrote them."""
+    how: HowWritten = HowWritten.WROTE
+    """What these ranks did."""
 
 
 class SettingsAt(Enum):
