@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.data import SameOrder
-from ddpdoctor.messages.divergence import finding
+from ddpdoctor.messages.divergence import finding, where
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -18,12 +19,26 @@ RULE = Rule(
     remedy="call sampler.set_epoch(epoch) at the start of each epoch",
 )
 
+PASSED_ON = f"{RULE.remedy}; a sampler of batches around it must pass that call on"
+
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first epoch that repeats the order of the one before."""
     for found in divergences.of(SameOrder):
         message = f"epoch {found.epoch} repeats the shuffled order of epoch {found.before} on all ranks"
-        note = f"iterates over {found.sampler}" if found.sampler else ""
-        yield finding(
-            RULE, found, message, cause=found.sampler, note=note, numbers={"epoch": found.epoch, "before": found.before}
+        told = found.told is not None
+        if told:
+            message += f": their samplers are at epoch {found.told} both times"
+        note = (
+            f"iterates over {found.sampler}"
+            if found.sampler and not told
+            else "the loop over the loader"
+            if told
+            else ""
         )
+        shown = finding(
+            RULE, found, message, cause=found.sampler, note=note, remedy=PASSED_ON if told else None,
+            numbers={"epoch": found.epoch, "before": found.before},
+        )  # fmt: skip
+        made = where(found.made, found.ranks, "makes the sampler") if told else ()
+        yield replace(shown, where=(*made, *shown.where))

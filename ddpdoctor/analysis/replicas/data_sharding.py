@@ -152,10 +152,14 @@ def _same_order(epochs: Sequence[Mapping[int, EpochSeen]]) -> SameOrder | None:
         if before is None or not all(_shuffled(epoch.indices or ()) for epoch in seen.values()):
             continue
         if all(_begins_alike(before[rank].indices or (), epoch.indices or ()) for rank, epoch in seen.items()):
+            shares = [epoch.share for each in (before, seen) for epoch in each.values()]
+            at = {share.epoch if share is not None else None for share in shares}
             return SameOrder(
                 step=0, ranks=tuple(sorted(seen)), epoch=first.number, before=next(iter(before.values())).number,
                 sampler=first.sampler,
                 lines={rank: epoch.line for rank, epoch in seen.items() if epoch.line is not None},
+                told=at.pop() if len(at) == 1 else None,
+                made={rank: made for rank, epoch in seen.items() if epoch.share and (made := epoch.share.made) is not None},
             )  # fmt: skip
     return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ddpdoctor.analysis.replicas.divergences.base import Diverged
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.training_trace import ShareSeen
 
@@ -65,6 +66,10 @@ class SameOrder(Diverged):
     """The number of the epoch that it repeats."""
     sampler: str
     """The sampler's class, empty where it is not known."""
+    told: int | None = None
+    """The epoch that the DistributedSamplers were at both times; None where that is not known, or was not the same."""
+    made: Mapping[int, Frame] = field(default_factory=dict)
+    """The lines that made these samplers."""
 
 
 class DrawnFor(Enum):
