@@ -304,8 +304,9 @@ def _lost_first(seen: ByRank, before: ByRank | None) -> LocalNotFinite | None:
 
 def _follows_from_other_parameters(found: Divergence, written: Divergence | None) -> bool:
     """Whether these ranks changed gradients since their model has other parameters: a norm over all of them is another one."""
-    changed_model = isinstance(written, WeightsWritten) and written.how is HowWritten.CHANGED_MODEL
-    return changed_model and isinstance(found, GradientsChanged) and {*found.ranks} <= {*written.ranks}
+    if not isinstance(written, WeightsWritten) or written.how is not HowWritten.CHANGED_MODEL:
+        return False
+    return isinstance(found, GradientsChanged) and {*found.ranks} <= {*written.ranks}
 
 
 def _follows_from(found: LocalNotFinite, written: WeightsWritten | StepNotReproducible | None, seen: ByRank) -> bool:

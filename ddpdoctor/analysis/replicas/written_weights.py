@@ -69,5 +69,5 @@ def differing_weights(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, .
 
 def _are_equal(names: tuple[str, ...], track: Track, one: str | None, other: str) -> bool:
     """Whether a rank has these parameters in two of its tables, and the same bytes in both."""
-    tables = [track.tables[key].digests for key in (one, other) if key in track.tables]
+    tables = [track.tables[key].digests for key in (one, other) if key is not None and key in track.tables]
     return len(tables) == 2 and all(name in tables[0] and tables[0][name] == tables[1].get(name) for name in names)
