@@ -65,7 +65,7 @@ def _which(found: StepSkipped) -> str:
 
 def _past_the_step(found: StepSkipped, code: SourceCode | None) -> tuple[Where, ...]:
     """The statement by which a run passes over the line of the step in its function, where there is only one."""
-    frames = {*found.lines.values()}
+    frames = {found.lines.get(rank) for rank in found.ranks}
     frame = frames.pop() if len(frames) == 1 else None
     place = place_of(code, frame) if frame is not None else None
     if frame is None or place is None:

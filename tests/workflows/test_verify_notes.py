@@ -45,7 +45,9 @@ def test_what_an_interrupted_script_recorded_is_judged(tmp_path: Path, monkeypat
     monkeypatch.setattr(verify_script, "_run", interrupted)
     (tmp_path / "train.py").touch()
     script = TrainingScript(path=tmp_path / "train.py", arguments=(), nproc=2)
-    with verify_script.track_script(script, Audit(), stall_after=60.0, quiet_stdout=False) as tracked:
+    with verify_script.track_script(
+        script, Audit(), stall_after=60.0, quiet_stdout=False, on_wait=None, on_gather=lambda _: None
+    ) as tracked:
         assert tracked.code == 130
         assert tracked.evidence is not None
         assert "train.py was interrupted; this report covers the steps before that" in tracked.evidence.notes
