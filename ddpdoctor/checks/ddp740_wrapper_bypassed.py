@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import itertools
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from operator import attrgetter
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of, parts_of
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
+from ddpdoctor.analysis.training_code.training_turns import behind
 from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding
@@ -31,16 +31,22 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
         loss = loss_of(graph, backward)
-        if loss is None or not _steps(graph, function):
+        if loss is None or not any(call.does == "step" for call in behind(graph, function, backward)):
             continue
         forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
-        if reduces_by_hand(graph, function, backward):
+        if _reduced(graph, function, backward):
             continue
         found = list(_by_wrapper(graph, function, backward, _past(graph, function, backward, forwards)))
         if not found and not any(_wrapped(call) for _, call in forwards):
             found = list(_by_method(graph, function, backward, loss))
         yield from found
     yield from _in_trainers(graph)
+
+
+def _reduced(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> bool:
+    """Whether gradients may be averaged by hand behind a backward: in its function, or in those around that make the step."""
+    around = graph.callers.get(function.id, ()) if depth and not graph.calls_of(function, "step") else ()
+    return reduces_by_hand(graph, function, call) or any(_reduced(graph, *each, depth - 1) for each in around)
 
 
 def _past(
@@ -78,10 +84,8 @@ def _stepped_beside(
     graph: CallGraph, function: Function, backward: Call, forward: Call, wrapped: AbstractSet[str]
 ) -> bool:
     """Of a loss that goes through another model's wrapper, too: whether the next step updates what a bare forward used."""
-    bare = forward.receiver.only(Kind.BARE) if forward.receiver is not None else None
-    if bare is None or bare.made in wrapped or "detach" in forward.used:
-        return False
-    return bare.made in _stepped(graph, function, backward)
+    found = _bypassed(graph, function, forward) if "detach" not in forward.used else None
+    return found is not None and found[1].id not in wrapped and found[1].id in _stepped(graph, function, backward)
 
 
 def _left_alone(graph: CallGraph, function: Function, backward: Call, forward: Call) -> bool:
@@ -91,21 +95,15 @@ def _left_alone(graph: CallGraph, function: Function, backward: Call, forward: C
     inner = wrap[1].argument("module", 0) if wrap is not None else None
     if bare is None or inner is None or not inner.made:
         return False
-    again = [call.order for call in function.calls if call.does == "backward" and call.order > backward.order]
-    steps = [
-        one
-        for one in _steps(graph, function)
-        if backward.order < one.order and not any(each < one.order for each in again)
-    ]
+    steps = itertools.takewhile(lambda call: call.does == "step", behind(graph, function, backward))
     updated = [_updated_by(graph, step) for step in steps]
     return bool(updated) and all(each and each.isdisjoint({bare.made, *inner.made}) for each in updated)
 
 
 def _stepped(graph: CallGraph, function: Function, backward: Call) -> AbstractSet[str]:
     """What made the models whose parameters the next step updates; empty where that is not known."""
-    steps = _steps(graph, function)
-    behind = bisect_right(steps, backward.order, key=attrgetter("order"))
-    return _updated_by(graph, steps[behind]) if behind < len(steps) else frozenset()
+    step = next((call for call in behind(graph, function, backward) if call.does == "step"), None)
+    return _updated_by(graph, step) if step is not None else frozenset()
 
 
 def _updated_by(graph: CallGraph, step: Call) -> AbstractSet[str]:
@@ -143,15 +141,6 @@ def _finding(inner: str, wrap: Call, place: Place, backward: Call) -> Finding:
         notes=[f"the wrapper is made in {wrap.place.file}:{wrap.place.line}"],
         remedy=f"call the wrapped model in place of `{inner}`",
     )
-
-
-def _steps(graph: CallGraph, function: Function) -> list[Call]:
-    """The steps of optimizers in a function, in order."""
-
-    def find() -> list[Call]:
-        return sorted((call for call in function.calls if call.does == "step"), key=attrgetter("order"))
-
-    return graph.once(("steps", function.id), find)
 
 
 def _wrapped(call: Call) -> bool:

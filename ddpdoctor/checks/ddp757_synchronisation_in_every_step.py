@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.guards import inner_loops
-from ddpdoctor.analysis.training_code.later_calls import backwards_of, passes_over_batches, reduces_gradients
-from ddpdoctor.analysis.training_code.models_and_loaders import stepped
-from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, collectives_of
+from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
+from ddpdoctor.analysis.training_code.inlined_steps import InlinedStep, calls_in, unfolded
+from ddpdoctor.analysis.training_code.later_calls import backwards_of
+from ddpdoctor.analysis.training_code.reached_collectives import CallOfAllRanks, leads_to_collective
+from ddpdoctor.analysis.training_code.training_turns import TrainingTurn, training_turns
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -30,40 +31,51 @@ _AVERAGE = frozenset({"all_reduce", "reduce", "all_gather", "gather", "all_gathe
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such call beside a backward of the wrapped model, and for the first read of a loss."""
-    for function in graph.functions.values():
-        backwards = backwards_of(graph, function)
-        steps = [*backwards, *(call for call in graph.calls_of(function, "step") if _steps(graph, call))]
-        passes = {target for target in {call.target for call in steps} if passes_over_batches(graph, target)}
-        single = [call for call in steps if call.target not in passes or reduces_gradients(graph, call)]
-        read = False
-        for call, reached in _waits(graph, function) if single else ():
-            reads = not read and call.does == "read" and _reads_loss(call)
-            waits = reads or call.does == "synchronize"
-            if reached is not None:
-                waits |= _is_barrier(graph, call, reached) or _of_shown_loss(function, call, reached.call, backwards)
-            if waits and _every_step(graph, function, call, single):
-                read |= reads
-                yield code_finding(
-                    RULE,
-                    f"{call.text} in every training step: Python waits there until the GPU has computed the loss"
-                    if reads
-                    else f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
-                    call.place,
-                    remedy="add up `loss.detach()`, and read the sum every 100 steps" if reads else None,
-                )
+    """One finding for each such call in a training step, and for the first read of a loss in a function."""
+    read: set[str] = set()
+    reported: set[str] = set()
+    for turn in training_turns(graph):
+        for step in turn.steps if turn.single else ():
+            call = step.item
+            if type(call) is not Call or call.id in reported or not _every_turn(turn, step):
+                continue
+            reads = call.does == "read" and step.owner.id not in read and _reads_loss(call)
+            if not reads and call.does != "synchronize" and not _waits(graph, step):
+                continue
+            reported |= {call.id, *(inner.id for inner in _inside(graph, call))}
+            read |= {step.owner.id} if reads else set()
+            yield code_finding(
+                RULE,
+                f"{call.text} in every training step: Python waits there until the GPU has computed the loss"
+                if reads
+                else f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
+                call.place,
+                remedy="add up `loss.detach()`, and read the sum every 100 steps" if reads else None,
+            )
 
 
-def _waits(graph: CallGraph, function: Function) -> list[tuple[Call, CallOfAllRanks | None]]:
-    """The calls of a function that may wait, for the GPU or for other ranks: these with the collective that each leads to."""
-    found: list[tuple[Call, CallOfAllRanks | None]] = [*collectives_of(graph, function)]
-    found += ((call, None) for call in graph.calls_of(function, "read", "synchronize"))
-    return sorted(found, key=lambda each: each[0].order)
+def _every_turn(turn: TrainingTurn, step: InlinedStep) -> bool:
+    """Whether every turn of a loop makes a call, whatever stands around the loop."""
+    around = step.loops[-1:] == (turn.loop.order,)
+    return around and all(
+        guard.state or guard.form == "while" or guard in turn.loop.guards for guard in step.all_guards
+    )
 
 
-def _steps(graph: CallGraph, call: Call) -> bool:
-    """Whether a step is one of the optimizer of what was wrapped."""
-    return call.receiver is not None and stepped(graph, call.receiver) is not None
+def _waits(graph: CallGraph, step: InlinedStep) -> bool:
+    """Whether a call is a barrier, or averages a loss that only a log can use."""
+    call, backwards = step.item, backwards_of(graph, step.owner)
+    assert isinstance(call, Call)
+    reached = leads_to_collective(graph, call) if backwards and (call.does in COLLECTIVE or call.target) else None
+    if reached is None:
+        return False
+    return _is_barrier(graph, call, reached) or _of_shown_loss(step.owner, call, reached.call, backwards)
+
+
+def _inside(graph: CallGraph, call: Call) -> list[Call]:
+    """The calls of the function that a call calls, and of those that it calls."""
+    inner = graph.functions.get(call.target)
+    return [each for _, _, each in calls_in(unfolded(graph, inner))] if inner is not None else []
 
 
 def _reads_loss(call: Call) -> bool:
@@ -76,8 +88,7 @@ def _is_barrier(graph: CallGraph, call: Call, reached: CallOfAllRanks) -> bool:
     """Whether a call is a barrier, or one of a function of the program that does nothing else for the ranks."""
     if short(reached.call) != "barrier":
         return False
-    inner = graph.functions.get(call.target)
-    return inner is None or all(each is reached.call or each.does in _ASKS for each in inner.calls)
+    return all(each is reached.call or each.does in _ASKS or each.target for each in _inside(graph, call))
 
 
 def _of_shown_loss(function: Function, call: Call, made: Call, steps: Sequence[Call]) -> bool:
@@ -96,18 +107,3 @@ def _of_shown_loss(function: Function, call: Call, made: Call, steps: Sequence[C
     values = [guard.value for guard in guards]
     values += [one.value for each in function.calls if each.does not in _SHOWS for one in each.arguments]
     return not any(origin.kind is Kind.SHARED for value in values for origin in value.origins)
-
-
-def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:
-    loop = next(inner_loops(function, call.order), None)
-    if any(not guard.state and guard.form != "while" for guard in call.guards):
-        return False
-    if loop is None:  # a function that makes one step, and that a loop calls
-        return any(not step.loops for step in steps) and graph.is_called_in_a_loop(function)
-    if any(step.loops[-1:] == (loop.order,) for step in steps):
-        return True
-    optimizer = any(
-        each.loops[-1:] == (loop.order,) and each.receiver is not None and "opt" in each.receiver.text
-        for each in graph.calls_of(function, "step")
-    )
-    return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches is in the step

@@ -40,7 +40,8 @@ def fit(ddp, loader, optimizer):
     for epoch in range(3):
         shown = train_one_epoch(ddp, loader, optimizer)
         dist.all_reduce(shown)
-        print(shown.item() / dist.get_world_size())
+        if dist.get_rank() == 0:
+            print(shown.item() / dist.get_world_size())
 
 
 def main():

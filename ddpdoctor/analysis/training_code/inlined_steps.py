@@ -8,7 +8,7 @@ from operator import attrgetter
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.code_values import Value
 from ddpdoctor.evidence.many_objects import in_large_numbers
-from ddpdoctor.evidence.training_code import Call, Change, Function, Guard
+from ddpdoctor.evidence.training_code import Call, Change, Function, Guard, Loop
 
 DEEPEST = 3
 _ORDER = attrgetter("order")
@@ -49,6 +49,11 @@ class InlinedStep:
         )
 
     @property
+    def all_guards(self) -> tuple[Guard, ...]:
+        """All tests that decide whether it is reached: also those of decorators, and those behind which others returned."""
+        return (*self.guards, *self.left, *(guard for function in self.through for guard in function.guards))
+
+    @property
     def first(self) -> Call | Change:
         """What stands in the function that was asked about: the step itself, or the call that leads to it."""
         return self.call_path[0] if self.call_path else self.item
@@ -79,15 +84,25 @@ def unfolded(graph: CallGraph, function: Function) -> tuple[InlinedStep, ...]:
     return graph.once(("unfolded", function.id), find)
 
 
+def turn_of(graph: CallGraph, function: Function, loop: Loop) -> tuple[InlinedStep, ...]:
+    """The steps of one turn of a loop of a function, those of the functions that it calls among them."""
+    found: list[InlinedStep] = []
+    _unfold(graph, function, (), (), found, loop)
+    return tuple(found)
+
+
 def _unfold(
     graph: CallGraph,
     function: Function,
     call_path: tuple[Call, ...],
     through: tuple[Function, ...],
     found: list[InlinedStep],
+    within: Loop | None = None,
 ) -> None:
     items: list[Call | Change] = [*function.calls, *function.changes]
     for item in sorted(items, key=_ORDER):
+        if within is not None and not within.order < item.order <= within.last_order:
+            continue
         if len(found) >= MOST_STEPS:
             return
         found.append(InlinedStep(item, function, call_path, through))

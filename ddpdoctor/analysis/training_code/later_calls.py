@@ -186,28 +186,6 @@ def _backwards(graph: CallGraph, function: Function, depth: int) -> Iterator[Cal
             yield held
 
 
-def passes_over_batches(graph: CallGraph, function_id: str, depth: int = 3) -> bool:
-    """Whether a function makes many steps: a loop around the step of an optimizer, in it or in a function that it calls."""
-    function = graph.functions.get(function_id) if depth else None
-    return function is not None and any(
-        _steps_inside(graph, call, depth - 1) if call.loops else passes_over_batches(graph, call.target, depth - 1)
-        for call in function.calls
-        if call.does == "step" or call.target
-    )
-
-
-def _steps_inside(graph: CallGraph, call: Call, depth: int) -> bool:
-    """Whether a call is the step of an optimizer, or one of a function that makes a backward and such a step."""
-    if call.does == "step":
-        return call.receiver is not None and "sched" not in call.receiver.text
-    inner = graph.functions.get(call.target) if depth else None
-    return (
-        inner is not None
-        and backward_in(graph, call.target) is not None
-        and any(_steps_inside(graph, each, depth - 1) for each in inner.calls if each.does == "step" or each.target)
-    )
-
-
 def _comes(call: Call, leave: Exit, loop: Loop | None) -> bool:
     """Whether the call is still to come for those that stay: behind the exit, or in the next turn of the loop it leaves."""
     in_loop = loop is not None and loop.order < call.order <= loop.last_order

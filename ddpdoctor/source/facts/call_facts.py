@@ -248,8 +248,6 @@ class CallFacts:
                 return True
         if type(func) is ast.Attribute:
             last = func.attr
-            if last == "item":
-                return self._trains(scope)
             if (
                 last in _KNOWN_LAST
                 or look_up(raw.node) is not None
