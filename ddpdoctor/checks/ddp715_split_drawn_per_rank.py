@@ -43,6 +43,8 @@ _REMEDIES = {
 _SEVERAL_RANKS = ("Accelerator", *OF_TRANSFORMERS)
 """What programs of a framework name where they are meant for several ranks."""
 _OF_DATASETS = ("seed", "generator", "shuffle", "train_indices_cache_file_name", "test_indices_cache_file_name")
+_SPLITS_ALIKE = DOES_THE_DATA - {"deepspeed"}
+"""Frameworks that may seed all ranks, or give them their data, by themselves."""
 _OF_NUMPY = frozenset({"permutation", *_SPLITS}) - {"random_split"}
 _PICKS = frozenset({"choice", "sample"})
 """What draws a part, where others draw an order."""
@@ -66,7 +68,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         own_data = is_hook_of_lightning(graph, function) or (
             of_datasets and graph.any_program(function, _SEVERAL_RANKS)
         )
-        if not own_data and not started_on_each_rank(graph, function) and graph.any_program(function, DOES_THE_DATA):
+        if not own_data and not started_on_each_rank(graph, function) and graph.any_program(function, _SPLITS_ALIKE):
             continue
         if not is_hook_of_lightning(graph, function) and not line_on_all_ranks(graph, function, call):
             continue

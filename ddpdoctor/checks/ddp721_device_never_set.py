@@ -20,7 +20,7 @@ RULE = Rule(
     leads_to=("DDP415",),
 )
 _CHOOSES = {"set_device", "set_device_index", "device_ids=", "CUDA_VISIBLE_DEVICES", "set_default_device",
-            "HIP_VISIBLE_DEVICES", "init_distributed_mode", "set_cuda_device"} | DOES_THE_DEVICE  # fmt: skip
+            "HIP_VISIBLE_DEVICES", "init_distributed_mode", "init_dist", "set_cuda_device"} | DOES_THE_DEVICE  # fmt: skip
 
 _MAY_COME_LATE = {"set_device", "device_ids="}
 

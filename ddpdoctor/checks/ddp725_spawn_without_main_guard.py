@@ -28,7 +28,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if ".ipynb" in call.place.file:
             target = call.argument("fn", 0)
-            if target is not None and target.may(Kind.FUNCTION):
+            run = target.may(Kind.FUNCTION) if target is not None else None
+            if target is not None and run is not None and ".ipynb" in (run.made or call.place.file):
                 yield code_finding(
                     RULE,
                     f"`{target.text}` is a function of this notebook: the processes that spawn starts cannot import it",

@@ -50,7 +50,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if (chosen and not alone) or on_all_ranks(graph, owner) is not True:
             continue
         inits = (one for one in owner.calls if one.order < way.order and _needs_a_group(graph, one))
-        first = next(inits, None) or _group_above(graph, owner)
+        first = next(inits, None) or _group_above(graph, owner) or _by_constructor(graph, owner)
         if first is not None:
             made = "wrapped one in DDP" if first.does == "wrap-ddp" else "made a process group"
             who, uses = ("one rank", "it uses") if alone else ("every rank", "each of them uses")
@@ -99,6 +99,13 @@ def _group_above(graph: CallGraph, function: Function, calls: int = _MOST_CALLS)
         if found is not None:
             return found
     return None
+
+
+def _by_constructor(graph: CallGraph, method: Function) -> Call | None:
+    """The call by which the constructor of a method's object makes the process group, always."""
+    constructor = graph.functions.get(f"{method.id.rpartition('.')[0]}.__init__")
+    calls = constructor.calls if constructor is not None and constructor is not method else ()
+    return next((one for one in calls if _initialises(graph, one)), None)
 
 
 def _wrapper_inside(graph: CallGraph, call: Call) -> Call | None:

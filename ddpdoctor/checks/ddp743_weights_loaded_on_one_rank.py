@@ -18,6 +18,7 @@ from ddpdoctor.analysis.training_code.partial_writes import (
 )
 from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
+from ddpdoctor.analysis.training_code.training_turns import functions_that_train
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages import partial_writes
@@ -100,9 +101,17 @@ def _left_to_one(graph: CallGraph, function: Function, call: Call) -> tuple[Func
     left = next((one for one in call.guards if one.form == "after" and one.by_rank and one.of_rank == "first"), None)
     sites = graph.callers.get(function.id, ()) if left is not None and not function.decorators else ()
     for caller, site in sites:
-        if any(each.order > site.order and leads_to_backward(graph, each) is not None for each in caller.calls):
+        if _trains_later(graph, caller, site):
             return (caller, site, left) if left is not None and not rank_guard(site.guards) else None
     return None
+
+
+def _trains_later(graph: CallGraph, caller: Function, site: Call) -> bool:
+    """Whether a backward follows behind a call, or another method trains what the constructor around the call makes."""
+    cls, _, name = caller.id.rpartition(".")
+    return any(each.order > site.order and leads_to_backward(graph, each) is not None for each in caller.calls) or (
+        name == "__init__" and any(each.startswith(f"{cls}.") for each in functions_that_train(graph))
+    )
 
 
 def _wrapped_before(function: Function, call: Call, receiver: Value) -> Origin | None:

@@ -174,11 +174,17 @@ def _may_meet(graph: CallGraph, function_id: str, depth: int) -> bool:
     """Whether ranks may wait for each other in a function of the program, whatever the tests around it."""
     function = graph.functions.get(function_id)
     if function is None or not depth:
-        return bool(function_id)
+        return function is not None or _is_unread(graph, function_id)
     return _decorator_meets(graph, function) or any(
         _waits(call) or (call.target != function_id and _may_meet(graph, call.target, depth - 1))
         for call in function.calls
     )
+
+
+def _is_unread(graph: CallGraph, function_id: str) -> bool:
+    """Whether the file of a function was not read, or its functions are known: others do nothing that ranks meet in."""
+    module = graph.modules.get(function_id.partition("::")[0])
+    return bool(function_id) and (module is None or bool(module.functions))
 
 
 def _decorator_meets(graph: CallGraph, function: Function) -> bool:

@@ -96,6 +96,8 @@ def _shows(turn: TrainingTurn, step: InlinedStep) -> bool:
         return False
     if shown.does == "print" and step.loops[-1:] != (turn.loop.order,):
         return False
+    if not turn.single and any(inner.guards for inner in (*step.call_path, shown)[1:]):
+        return False  # it may be shown in some epochs alone
     if shown.argument("disable") is not None or shown.argument("**") is not None:
         return False
     of_rank = (one.value.may(*RANK_KINDS) or "rank" in one.value.text for one in shown.arguments)

@@ -25,8 +25,8 @@ from ddpdoctor.source.facts.function_facts import FunctionFacts
 from ddpdoctor.source.facts.guards import value_of
 from ddpdoctor.source.facts.options import options_of
 from ddpdoctor.source.folders import folders_below, identity
-from ddpdoctor.source.names.dotted_names import makes_an_object
 from ddpdoctor.source.names.framework_names import FRAMEWORK_PARTS, FRAMEWORKS
+from ddpdoctor.source.program.files_that_matter import files_that_matter
 from ddpdoctor.source.program.index import Index
 from ddpdoctor.source.program.program_code import ProgramCode
 from ddpdoctor.source.program.programs import distributed_programs
@@ -45,18 +45,6 @@ Judge: TypeAlias = Callable[[TrainingCode], "tuple[Outcome, ...]"]
 SUFFIXES = (".py", ".ipynb", ".md")
 MOST_LOADED = 400  # files that are read because an import names them, though nobody did
 _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
-_MATTERS = re.compile(
-    r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
-    r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
-    r"|__getitem__|makedirs|mkdir|random_split|train_test_split|wget"
-    r"|\bsetattr\(|\.grad\b|\.item\(|BatchNorm|\bprint\(|tqdm|no_sync"
-    r"|\bself\.(?:\w{1,30}_)?(?:model|net|network|module|policy)\("
-    r"|requires_grad|register_buffer|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
-    re.MULTILINE,
-)
-"""What a module must speak of to do something that rules ask about; others are read for their names only."""
-
-
 _OF_ENVIRON = re.compile(r"(?:\w{1,80}\.)?environ\['(\w{1,80})'\]")
 
 
@@ -227,9 +215,9 @@ def _facts(project: Project) -> TrainingCode:
     values = Evaluator(code)
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))
     maker, unused = FunctionFacts(values, started), UnusedParts(project, code.near)
-    roots = {program.root for program in programs}
+    matter = files_that_matter((reachable[file] for file in wanted), project) | {program.root for program in programs}
     modules = tuple(
-        _module(source, maker, unused, full=source.file in wanted, root=source.file in roots)
+        _module(source, maker, unused, full=source.file in wanted, matters=source.file in matter)
         for source in reachable.values()
     )
     values.release()
@@ -253,16 +241,14 @@ def _remarks(source: Source) -> tuple[Remark, ...]:
     return tuple(remarks_in(source.text, source.place, comments_of_python))
 
 
-def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool, root: bool) -> Module:
+def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool, matters: bool) -> Module:
     remarks = _remarks(source)
     if not full:
         as_saved = "load_state_dict" in source.text and _CHANGES_KEYS.search(source.text) is None
         loads = (call for scope in source.scopes for call in maker.loads(scope)) if as_saved else ()
         return Module(file=source.file, remarks=remarks, loads=tuple(loads))
     parts = tuple(unused.of(source))
-    project = maker.values.project
-    matters = root or bool(parts) or _MATTERS.search(source.text) is not None or _replaces_layers(source, project)
-    functions = tuple(each for scope in source.scopes for each in maker.of(scope)) if matters else ()
+    functions = tuple(each for scope in source.scopes for each in maker.of(scope)) if matters or parts else ()
     return Module(
         file=source.file,
         functions=functions,
@@ -279,17 +265,6 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
         main="__main__" in source.text,
         remarks=remarks,
         unused=parts,
-    )
-
-
-def _replaces_layers(source: Source, project: Project) -> bool:
-    """Whether a method of a model gives it a layer after it was made: `self.head = nn.Linear(width, classes)`."""
-    return "nn" in source.text and any(
-        key.startswith("self.") and makes_an_object(one.value) and project.is_a(scope.of_class, "Module")
-        for scope in source.scopes
-        if scope.of_class is not None and scope.name != "__init__"
-        for key, given in scope.definitions.items()
-        for one in given
     )
 
 

@@ -46,11 +46,11 @@ def _turns(graph: CallGraph, function: Function) -> Iterator[TrainingTurn]:
 def trains_in(graph: CallGraph, function: Function) -> list[Call]:
     """The calls of a function that may lead to a backward of the wrapped model, or that step its optimizer."""
     own = [call for call in graph.calls_of(function, "step") if call.receiver and stepped(graph, call.receiver)]
-    training = _training(graph)
+    training = functions_that_train(graph)
     return [*own, *(call for call in function.calls if call.target in training or reduces_gradients(graph, call))]
 
 
-def _training(graph: CallGraph) -> AbstractSet[str]:
+def functions_that_train(graph: CallGraph) -> AbstractSet[str]:
     """The functions with a backward of the wrapped model, whatever the tests around it, and those that call these."""
 
     def find() -> AbstractSet[str]:
@@ -88,7 +88,7 @@ def _steps_inside(graph: CallGraph, call: Call, depth: int) -> bool:
     """Whether a call is the step of an optimizer, or one of a function that makes a backward and such a step."""
     if call.does == "step":
         return call.receiver is not None and "sched" not in call.receiver.text
-    inner = graph.functions.get(call.target) if depth and call.target in _training(graph) else None
+    inner = graph.functions.get(call.target) if depth and call.target in functions_that_train(graph) else None
     return inner is not None and any(
         _steps_inside(graph, each, depth - 1) for each in inner.calls if each.does == "step" or each.target
     )

@@ -14,7 +14,7 @@ from ddpdoctor.source.dataflow.origins import At, Meaning, Origins
 from ddpdoctor.source.dataflow.own_samplers import knows_no_rank, needs_the_epoch
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.weights import weights_of, written_into
-from ddpdoctor.source.dataflow.written_calls import called_for, method_by_text
+from ddpdoctor.source.dataflow.written_calls import called_by_default, called_for, method_by_text
 from ddpdoctor.source.dataflow.written_dicts import only_value
 from ddpdoctor.source.names import framework_names
 from ddpdoctor.source.names import torch_names as names
@@ -116,6 +116,8 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             known = _of_name(meant if type(meant) is str else name)
             if known.does or _is_imported(at.scope, first):
                 return known
+            if "." not in name and (default := called_by_default(values, at.scope, name)):
+                return _of_name(default)
             if "." not in name:
                 taken = method_by_text(values, func, at)
                 does = names.METHODS.get(taken, "")

@@ -220,8 +220,8 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
     known = [origin for _, found in branches for origin in found]
     yield from known
     yield from or_unknown(known, [part for part, found in branches if not found])
-    if is_none(body) != is_none(orelse):
-        yield from held_by(values.of(test, at), inverted=is_none(body))
+    if _is_nothing(body) != _is_nothing(orelse):
+        yield from held_by(values.of(test, at), inverted=_is_nothing(body))
     if (isinstance(body, ast.Constant) or isinstance(orelse, ast.Constant)) and not (is_none(body) or is_none(orelse)):
         tested = values.of(test, at)  # `0 if score > best else bad + 1`
         shared = [origin for origin in tested if origin.kind is Kind.SHARED]
@@ -233,6 +233,11 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
                 yield chosen_by(replace(origin, kind=Kind.RANK), there, otherwise)
             elif origin.kind in RANK_KINDS or origin.kind is Kind.LOCAL:
                 yield origin
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    """Whether it is None or an empty text."""
+    return is_none(node) or (isinstance(node, ast.Constant) and node.value == "")
 
 
 def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:

@@ -28,6 +28,8 @@ def known_literal(values: Values, node: ast.expr, at: At) -> Literal | None:
     """The only literal that is known for an expression, such as the key of a table; None of anything else."""
     if isinstance(node, ast.Constant):
         return Literal(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return _of_text(values, node, at)
     if not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
         return None
     found = values.of(node, at)
@@ -37,6 +39,13 @@ def known_literal(values: Values, node: ast.expr, at: At) -> Literal | None:
         return Literal(ast.literal_eval(found[0].text))
     except (ValueError, SyntaxError):
         return None
+
+
+def _of_text(values: Values, node: ast.JoinedStr, at: At) -> Literal | None:
+    """The text of a formatted string whose parts are known: `f"SLURM_{key}"` for a key."""
+    parts = (one.value if isinstance(one, ast.FormattedValue) and not one.format_spec else one for one in node.values)
+    known = [known_literal(values, one, at) if not isinstance(one, ast.FormattedValue) else None for one in parts]
+    return Literal("".join(str(one.value) for one in known if one is not None)) if None not in known else None
 
 
 def default_literal(values: Values, node: ast.expr, at: At) -> Literal | None:

@@ -30,9 +30,9 @@ def result_of(values: Values, node: ast.BinOp, at: At) -> Iterable[Origin]:
 
 def _remainders(ranks: Iterable[Origin], divisor: Origins) -> list[Origin]:
     """`rank % n`: the rank itself where n is the number of ranks, else one of the ranks of a node."""
-    whole = any(one.kind is Kind.WORLD_SIZE for one in divisor)
-    kind, note = (Kind.RANK, "") if whole else (Kind.LOCAL_RANK, "remainder")
-    return [replace(one, kind=kind, note=note) for one in ranks]
+    if any(one.kind is Kind.WORLD_SIZE for one in divisor):
+        return [one if one.kind is not Kind.RANK else replace(one, note="") for one in ranks]
+    return [replace(one, kind=Kind.LOCAL_RANK, note="remainder") for one in ranks]
 
 
 def _of_ranks(node: ast.BinOp, left: Origins, right: Origins) -> Iterator[Origin]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ddpdoctor.source.dataflow.callers import has_unknown, position_of, ways_into
 from ddpdoctor.source.dataflow.origins import At, Origins
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import items_of, only_value
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.index import given_at
 from ddpdoctor.source.syntax.scopes import Scope
 
 _PARTIAL = "partial"
@@ -118,3 +120,15 @@ def method_by_text(values: Values, node: ast.expr, at: At) -> str:
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(method)), *_]):
             return method
     return ""
+
+
+def called_by_default(values: Values, scope: Scope, name: str) -> str:
+    """The full name of the function that a parameter stands for where no call gives another one: `loader=torch.load`."""
+    default = scope.defaults.get(name) if name not in scope.definitions else None
+    if default is None or scope.parent is None or not dotted(default):
+        return ""
+    sites = ways_into(values, scope)[0]
+    if any(has_unknown(site) or given_at(site, name, position_of(scope, name)) is not None for site in sites):
+        return ""
+    meant = values.project.resolve(scope.parent, dotted(default))
+    return meant if isinstance(meant, str) else ""

@@ -84,10 +84,11 @@ def of_any_key(values: Values, owner: ast.expr, at: At) -> Origins:
 
 
 def is_environment(values: Values, node: ast.expr, at: At) -> bool:
-    """Whether an expression is `os.environ`, a copy of it, or a name for one of these."""
+    """Whether an expression is `os.environ`, a copy of it, or a name or parameter for one of these."""
     name = dotted(node)
     if name:
-        if name.endswith("environ"):
+        default = at.scope.defaults.get(name) if name not in at.scope.definitions else None
+        if name.endswith("environ") or (default is not None and dotted(default).endswith("environ")):
             return True
         only = only_value(values, node, at) if isinstance(node, ast.Name) else None
         return only is not None and _is_copy_of_environment(only[0])

@@ -16,7 +16,7 @@ FRAMEWORKS = {
 FRAMEWORK_PARTS = {
     "transformers": ("Train", "trainer"),
     "accelerate": ("Accelerator", "PartialState", "accelerate"),
-    "mmengine": ("runner", "Runner", "dist", "hook", "Hook"),
+    "mmengine": ("runner", "Runner", "init_dist", "hook", "Hook"),
     "ignite": ("distributed", "engine", "contrib"),
 }
 """Of frameworks that are libraries of models and tools as well, the parts that do the work: others are passed over."""

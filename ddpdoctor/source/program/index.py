@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.project import Project, Source
-from ddpdoctor.source.program.registries import LookUp, Owner, Registries, look_up
-from ddpdoctor.source.program.started_functions import STARTERS, Start, start_in
+from ddpdoctor.source.program.registries import LookUp, Owner, Registries, entries, look_up
+from ddpdoctor.source.program.started_functions import STARTERS, Start, call_by_partial, start_in
 from ddpdoctor.source.program.stubs import is_stub, only_override
 from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 
@@ -86,6 +86,7 @@ class Index:
     _handed: list[Start] = field(default_factory=list)
     """The starts of processes with a parameter of the function around."""
     _of_parameters: list[tuple[Scope, RawCall]] = field(default_factory=list)
+    _partials: list[tuple[Scope, RawCall]] = field(default_factory=list)
     """The calls of a parameter of the function around."""
     _stubs: list[Scope] = field(default_factory=list)
     _real: dict[int, Scope] = field(default_factory=dict)
@@ -99,6 +100,7 @@ class Index:
         """Enter the calls through registries, and those of stubs, once all files are entered."""
         self._link_stubs()
         self._link_handed()
+        self._link_partials()
         for scope, call, asked in self.asking:
             target = self.looked_up(scope, asked, asked.key.value if isinstance(asked.key, ast.Constant) else None)
             target = self.project.method(target, "__init__") if target is not None and target.is_class else target
@@ -140,7 +142,7 @@ class Index:
         if not isinstance(meant, tuple) or not isinstance(written, ast.Dict):
             return
         if id(written) not in self._written:
-            self._written[id(written)] = _entries(written)
+            self._written[id(written)] = entries(written)
         value = self._written[id(written)].get(key, ast.Constant(value=None))
         if isinstance(value, ast.Constant):
             return
@@ -241,6 +243,8 @@ class Index:
             self._option(scope, call)
         if last in STARTERS or (last == "run" and member):
             self._started(scope, call, last)
+        if last == "partial" and (inner := call_by_partial(call)) is not None:
+            self._partials.append((scope, inner))
         if name in scope.parameters and name not in scope.definitions:
             self._of_parameters.append((scope, call))
         if name:
@@ -323,6 +327,17 @@ class Index:
         self._handed.clear()
         self._of_parameters.clear()
 
+    def _link_partials(self) -> None:
+        """Enter what partials give as calls of their functions, but for those that processes run."""
+        for scope, call in self._partials:
+            target = self.target(scope, call.name)
+            if target is None and isinstance(call.node.func, ast.Attribute):
+                self.methods[call.last].append((scope, call))
+            elif target is not None and not any(site.spawned for site in self.sites.get(id(target), ())):
+                first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
+                self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), first))
+        self._partials.clear()
+
     def _given(self, scope: Scope, name: str) -> list[Scope]:
         """The functions of the program that callers give for a parameter, some of which are given them in turn."""
         found: dict[int, Scope] = {}
@@ -353,17 +368,6 @@ def given_at(site: Site, name: str, position: int) -> ast.expr | None:
     ):
         return site.arguments[place]
     return None
-
-
-def _entries(written: ast.Dict) -> dict[str, ast.expr | None]:
-    """What a dict holds under its texts; None under those that are there twice, or that another dict in it may replace."""
-    found: dict[str, ast.expr | None] = {}
-    for key, value in zip(written.keys, written.values, strict=True):
-        if key is None:
-            found = dict.fromkeys(found)
-        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found[key.value] = None if key.value in found else value
-    return found
 
 
 def _made_by(scope: Scope, call: RawCall) -> Scope | None:

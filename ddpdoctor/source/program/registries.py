@@ -105,3 +105,14 @@ def _key(decorator: ast.expr) -> str:
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
             return given.value
     return ""
+
+
+def entries(written: ast.Dict) -> dict[str, ast.expr | None]:
+    """What a dict holds under its texts; None under those that are there twice, or that another dict in it may replace."""
+    found: dict[str, ast.expr | None] = {}
+    for key, value in zip(written.keys, written.values, strict=True):
+        if key is None:
+            found = dict.fromkeys(found)
+        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+            found[key.value] = None if key.value in found else value
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.scopes import RawCall, Scope
@@ -78,3 +78,13 @@ def _written_out(given: ast.expr | None) -> list[tuple[str, ast.expr]]:
     """The names and values of a dict of keywords that is written out."""
     pairs = zip(given.keys, given.values, strict=True) if isinstance(given, ast.Dict) else ()
     return [(key.value, value) for key, value in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+
+
+def call_by_partial(call: RawCall) -> RawCall | None:
+    """What a `partial(function, first)` gives, as a call of the function; None where that has no name."""
+    name = dotted(call.node.args[0]) if call.node.args else ""
+    if not name:
+        return None
+    node = ast.Call(func=call.node.args[0], args=call.node.args[1:], keywords=call.node.keywords)
+    last = name.rpartition(".")[2]
+    return replace(call, node=ast.copy_location(node, call.node), name=name, last=last, method=last)
