@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.later_calls import needs_all
-from ddpdoctor.analysis.training_code.models_and_loaders import cut_inside, loaders_of
+from ddpdoctor.analysis.training_code.models_and_loaders import cut_inside, loaders_of, own_cut
 from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Cut, Function, Loop
@@ -73,7 +73,7 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
         part = next((one for one in parts if one is not None), None)
         if part is not None and (_only_once(graph, dataset) or _as_all_come(graph, owner)):
             return part
-    return _cut_by_data_set(graph, loop)
+    return _cut_by_data_set(graph, loop) or _cut_by_iterator(graph, loop)
 
 
 def _uneven(value: Value) -> Origin | None:
@@ -99,6 +99,18 @@ def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
             and (not _only_once(graph, dataset))
         )
         if cut is not None and plain and not endless and _as_it_comes(cut):
+            return cut.by
+    return None
+
+
+def _cut_by_iterator(graph: CallGraph, loop: Loop) -> Origin | None:
+    """The rank by which an object of the program has cut the list that its iterator goes over, in no loader."""
+    for _, made in loaders_of(graph, loop.over):
+        cut, iterator = own_cut(graph, made), graph.functions.get(f"{made.target.rpartition('.')[0]}.__iter__")
+        if cut is None or iterator is None or not iterator.loops or not _as_it_comes(cut):
+            continue
+        meets = any(leads_to_collective(graph, call) is not None for call in iterator.calls)
+        if not meets and not iterator.exits and not any(map(_turns_without_data, iterator.loops)):
             return cut.by
     return None
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ddpdoctor.source.joined_blocks import joined
 from ddpdoctor.source.notebooks import SUFFIX, Cell, code_cells, encoding_of, place_in
 
 _LONG_NUMBER = re.compile(r"\b0[xXoObB]\w{3500}")
@@ -40,7 +41,7 @@ class Unreadable(Exception):  # noqa: N818 - a reason, shown as a note
 
 
 def parse(file: str, data: bytes) -> list[PythonText]:
-    """The Python in a file by its suffix: `.py` one module, `.ipynb` one, `.md` one for each block that parses.
+    """The Python in a file by its suffix: `.py` one module, `.ipynb` one, `.md` one for each program in its blocks.
 
     Raises:
         Unreadable: it is too long, no Python 3, or no notebook.
@@ -145,10 +146,15 @@ def python_blocks(text: str) -> Iterator[CodeBlock]:
 
 
 def _blocks(file: str, text: str) -> Iterator[PythonText]:
-    """Each Python block, with the numbers that its lines have in the file."""
-    for number, block in enumerate(python_blocks(text)):
-        if number >= MOST_BLOCKS:
+    """Each program that Python blocks make, with the numbers that its lines have in the file."""
+    blocks: list[CodeBlock] = []
+    for block in python_blocks(text):
+        if len(blocks) >= MOST_BLOCKS:
             raise Unreadable(f"more than {MOST_BLOCKS:,} blocks of Python")
-        count = block.code.count("\n") + 1
-        places = tuple((file, block.before + line) for line in range(1, count + 1))
-        yield PythonText(block.code, parsed(block.code), places)
+        blocks.append(block)
+    for numbers in joined([parsed(block.code) for block in blocks]):
+        parts = [blocks[number] for number in numbers]
+        code = "\n".join(block.code for block in parts)
+        counts = [(block, block.code.count("\n") + 1) for block in parts]
+        places = tuple((file, block.before + line) for block, count in counts for line in range(1, count + 1))
+        yield PythonText(code, parsed(code), places)
