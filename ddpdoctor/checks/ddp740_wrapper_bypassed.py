@@ -11,7 +11,7 @@ from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of, parts_of
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
-from ddpdoctor.analysis.training_code.training_turns import behind
+from ddpdoctor.analysis.training_code.training_turns import behind, next_step
 from ddpdoctor.evidence.code_values import OF_TRAINER, Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import code_finding
@@ -31,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
         loss = loss_of(graph, backward)
-        if loss is None or not any(call.does == "step" for call in behind(graph, function, backward)):
+        if loss is None or next_step(graph, function, backward) is None:
             continue
         forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
         if _reduced(graph, function, backward):
@@ -102,7 +102,7 @@ def _left_alone(graph: CallGraph, function: Function, backward: Call, forward: C
 
 def _stepped(graph: CallGraph, function: Function, backward: Call) -> AbstractSet[str]:
     """What made the models whose parameters the next step updates; empty where that is not known."""
-    step = next((call for call in behind(graph, function, backward) if call.does == "step"), None)
+    step = next_step(graph, function, backward)
     return _updated_by(graph, step) if step is not None else frozenset()
 
 

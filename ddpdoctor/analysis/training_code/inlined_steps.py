@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -99,10 +100,12 @@ def _unfold(
     found: list[InlinedStep],
     within: Loop | None = None,
 ) -> None:
-    items: list[Call | Change] = [*function.calls, *function.changes]
-    for item in sorted(items, key=_ORDER):
-        if within is not None and not within.order < item.order <= within.last_order:
-            continue
+    items = graph.once(("items", function.id), lambda: sorted([*function.calls, *function.changes], key=_ORDER))
+    first = bisect_right(items, within.order, key=_ORDER) if within is not None else 0
+    for number in range(first, len(items)):
+        item = items[number]
+        if within is not None and item.order > within.last_order:
+            return
         if len(found) >= MOST_STEPS:
             return
         found.append(InlinedStep(item, function, call_path, through))

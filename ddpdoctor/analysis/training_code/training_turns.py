@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from operator import attrgetter
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.inlined_steps import DEEPEST, InlinedStep, turn_of, unfolded
 from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
 from ddpdoctor.analysis.training_code.models_and_loaders import stepped
 from ddpdoctor.evidence.training_code import Call, Function, Loop
+
+_ORDER = attrgetter("order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,13 @@ def training_turns(graph: CallGraph) -> tuple[TrainingTurn, ...]:
 
 
 def _turns(graph: CallGraph, function: Function) -> Iterator[TrainingTurn]:
-    steps = trains_in(graph, function) if function.loops else ()
+    steps = sorted(trains_in(graph, function), key=_ORDER) if function.loops else []
     around = {order for call in steps for order in call.loops}
     for loop in function.loops:
         if loop.order in around:
-            yield TrainingTurn(function, loop, turn_of(graph, function, loop), _is_single(graph, function, loop, steps))
+            yield TrainingTurn(
+                function, loop, turn_of(graph, function, loop), _is_single(graph, function, loop, _within(steps, loop))
+            )
 
 
 def trains_in(graph: CallGraph, function: Function) -> list[Call]:
@@ -69,7 +75,7 @@ def _is_single(graph: CallGraph, function: Function, loop: Loop, steps: Sequence
         return True
     optimizer = any(
         call.loops[-1:] == (loop.order,) and call.receiver is not None and "opt" in call.receiver.text
-        for call in graph.calls_of(function, "step")
+        for call in _within(_steps(graph, function), loop)
     )
     return optimizer and any(loop.order in call.loops for call in steps)
 
@@ -94,23 +100,38 @@ def _steps_inside(graph: CallGraph, call: Call, depth: int) -> bool:
     )
 
 
-def behind(graph: CallGraph, function: Function, backward: Call) -> list[Call]:
+def behind(graph: CallGraph, function: Function, backward: Call, depth: int = 2) -> Iterator[Call]:
     """The backwards and the steps of optimizers that follow a backward, where the first functions around have a step.
 
     These are its own function, with those that it calls, and then the functions that call it.
     """
-    return graph.once(("behind", function.id, backward.order), lambda: _behind(graph, function, backward))
-
-
-def _behind(graph: CallGraph, function: Function, backward: Call, depth: int = 2) -> list[Call]:
-    own = [call for call in graph.calls_of(function, "backward", "step") if call.order > backward.order]
     if graph.calls_of(function, "step"):
-        return own
+        calls = graph.once(("behind", function.id), lambda: graph.calls_of(function, "backward", "step"))
+        first = bisect_right(calls, backward.order, key=_ORDER)
+        yield from (calls[number] for number in range(first, len(calls)))
+        return
     later = [step for step in unfolded(graph, function) if step.first.order > backward.order]
     found = [step.item for step in later if type(step.item) is Call and step.item.does in {"backward", "step"}]
-    if any(call.does == "step" for call in found) or not depth:
-        return found
-    for caller, site in graph.callers.get(function.id, ()):
-        if outer := _behind(graph, caller, site, depth - 1):
-            return [*found, *outer]
-    return []
+    yield from found
+    around = graph.callers.get(function.id, ()) if depth and all(call.does != "step" for call in found) else ()
+    outer = next((each for each in around if next_step(graph, *each, depth - 1) is not None), None)
+    if outer is not None:
+        yield from behind(graph, *outer, depth - 1)
+
+
+def next_step(graph: CallGraph, function: Function, backward: Call, depth: int = 2) -> Call | None:
+    """The first step of an optimizer that follows a backward; None where none does."""
+    if steps := _steps(graph, function):
+        number = bisect_right(steps, backward.order, key=_ORDER)
+        return steps[number] if number < len(steps) else None
+    return next((call for call in behind(graph, function, backward, depth) if call.does == "step"), None)
+
+
+def _steps(graph: CallGraph, function: Function) -> list[Call]:
+    """The steps of optimizers in a function, in order."""
+    return graph.once(("steps", function.id), lambda: sorted(graph.calls_of(function, "step"), key=_ORDER))
+
+
+def _within(calls: Sequence[Call], loop: Loop) -> Sequence[Call]:
+    """Those of some calls, in order, that stand in a loop."""
+    return calls[bisect_right(calls, loop.order, key=_ORDER) : bisect_right(calls, loop.last_order, key=_ORDER)]
