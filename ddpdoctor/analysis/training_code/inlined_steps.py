@@ -100,7 +100,7 @@ def _unfold(
     found: list[InlinedStep],
     within: Loop | None = None,
 ) -> None:
-    items = graph.once(("items", function.id), lambda: sorted([*function.calls, *function.changes], key=_ORDER))
+    items = graph.once(("items", function.id), lambda: _in_order(function))
     first = bisect_right(items, within.order, key=_ORDER) if within is not None else 0
     for number in range(first, len(items)):
         item = items[number]
@@ -112,6 +112,11 @@ def _unfold(
         if isinstance(item, Call) and item.target and is_unfolded(graph, found[-1]):
             inner = graph.functions[item.target]
             _unfold(graph, inner, (*call_path, item), (*through, inner), found)
+
+
+def _in_order(function: Function) -> list[Call | Change]:
+    items: list[Call | Change] = [*function.calls, *function.changes]
+    return sorted(items, key=_ORDER)
 
 
 def is_unfolded(graph: CallGraph, step: InlinedStep) -> bool:
