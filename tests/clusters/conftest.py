@@ -58,9 +58,11 @@ class Slurm:
 
     env: dict[str, str]
 
-    def run(self, *command: str, seconds: float = 500, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str, seconds: float = 500, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, env={**self.env, **env}, capture_output=True, text=True, timeout=seconds, check=False
+            command, env={**self.env, **env}, capture_output=True, text=True, timeout=seconds, check=False, cwd=cwd
         )
 
 

@@ -94,8 +94,9 @@ def test_the_script_that_init_writes_trains_in_a_batch_job(slurm: Slurm, tmp_pat
     script = tmp_path / "launch.sh"
     job = slurm.run("ddpdoctor", "init", "slurm", *options, "-o", str(script), "--", str(train), "--epochs", "1")
     assert job.returncode == 0, job.stderr
-    ended = slurm.run("sbatch", "--wait", f"--output={tmp_path}/out", str(script), seconds=550)
+    ended = slurm.run("sbatch", "--wait", f"--output={tmp_path}/out", str(script), seconds=550, cwd=tmp_path)
     out = (tmp_path / "out").read_text()
     assert ended.returncode == 0, out
     assert "checks ran" in out  # the preflight
     assert "accuracy" in out
+    assert [*tmp_path.glob("ddpdoctor-*")]  # the case, in the directory of `sbatch`
