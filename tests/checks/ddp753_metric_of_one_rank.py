@@ -17,7 +17,7 @@ class Meter:
 
 
 def report(meter):
-    print(f"accuracy {meter.compute():.3f}")
+    print(f"rank {dist.get_rank()}: accuracy {meter.compute():.3f}")
 
 
 """
