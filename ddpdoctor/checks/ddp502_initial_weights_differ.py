@@ -8,6 +8,10 @@ from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.messages.replicas import differing, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
+OF_SHARDS = (
+    "build the model from one seed on every rank, or load one checkpoint into it, before the optimizer is built: "
+    "`fully_shard` sends no weights to the other replicas"
+)
 RULE = Rule(
     code="DDP502",
     name="initial-weights-differ",
@@ -24,4 +28,5 @@ def check(replicas: Replicas) -> Iterator[Finding]:
         raise SkipCheck("the model had already been trained when it was compared")
     differences = differing(replicas, "parameter")
     if differences:
-        yield value_finding(RULE, replicas, differences, "parameters")
+        remedy = OF_SHARDS if replicas.on_a_mesh else None
+        yield value_finding(RULE, replicas, differences, "parameters", remedy=remedy)

@@ -72,6 +72,8 @@ class ValueDifference:
     """How much of the tensor differs, as text."""
     kind: Kind = "value"
     """Whether arithmetic can tell the difference."""
+    other_parts: tuple[tuple[Side, ...], ...] = ()
+    """The sides of each further part that differs, where ranks hold parts of the tensor; `sides` are those of the first."""
     changed_on: tuple[int, ...] = ()
     """The ranks on which a tensor has changed that was equal everywhere before, and has kept its bytes on the others."""
 
@@ -110,6 +112,9 @@ class Replicas:
     steps or calls the forward."""
     state_lines: Mapping[int, Frame] = field(default_factory=dict)
     """The user's lines that changed the optimizer's state."""
+    on_a_mesh: bool = False
+    """Whether ranks held parts of tensors on a device mesh (FSDP), which no wrapper makes equal, and differed before the first
+    step; `lines` are then those that build the optimizer."""
     loads: Mapping[int, Frame] = field(default_factory=dict)
     """The user's lines that loaded the optimizer's state since its last step."""
     shadowed: Mapping[int, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from ddpdoctor.messages.divergence import where
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
+OTHER_PARTS = 3  # of a tensor that a sentence tells apart, after the first
 ASPECTS = {
     "presence": "is",
     "dtype": "has dtype",
@@ -39,7 +40,9 @@ def element_sentence(difference: ValueDifference) -> str:
     """Where and how one tensor differs: its worst element where one was located, else the ranks by content."""
     if difference.element is None:
         verb = "is" if difference.sides[0].says else "differs between"
-        return f"{difference.name} {verb} {sides_sentence(difference.sides)}"
+        further = [f"between {sides_sentence(sides)}" for sides in difference.other_parts[:OTHER_PARTS]]
+        more = ["in further parts"] if len(difference.other_parts) > OTHER_PARTS else []
+        return ", ".join([f"{difference.name} {verb} {sides_sentence(difference.sides)}", *further, *more])
     index = f"[{', '.join(map(str, difference.element.index))}]" if difference.element.index else ""
     sentence = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
     if difference.kind != "value":
@@ -75,6 +78,12 @@ def tolerance_sentence(tolerance: float, within: int, largest: float) -> str:
     return f"tensors within the tolerance of {tolerance:g}: {within}{at_most}"
 
 
+def minority_of(difference: ValueDifference) -> tuple[int, ...]:
+    """The ranks of the minority: those of each part, where ranks hold parts of the tensor."""
+    each = (difference.sides, *difference.other_parts)
+    return difference.changed_on or tuple(sorted({rank for sides in each for rank in vote_on(sides).minority}))
+
+
 def vote_on(sides: Sequence[Side]) -> Vote:
     """The ranks of the minority."""
     return vote_of([side.ranks for side in sides])
@@ -95,6 +104,8 @@ def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None
         return where(replicas.state_lines, culprits, "changes the optimizer state")
     if role == "optimizer state" and replicas.loads:
         return where(replicas.loads, culprits, "loads the optimizer state")
+    if replicas.on_a_mesh:
+        return where(replicas.lines, culprits, "builds the optimizer; the weights differ before its first step")
     note = "the step after which they differ" if replicas.stepped else "wraps the model"
     note = "averages the weights" if replicas.averaged else note
     return where(replicas.lines, culprits, note)
@@ -115,7 +126,7 @@ def value_finding(
     With a `reason` the ranks are not judged. `remedy` is in place of that of the rule.
     """
     first = differences[0]
-    minority = first.changed_on or vote_on(first.sides).minority
+    minority = minority_of(first)
     message = f"{element_sentence(first)}; {reason}" if reason else value_sentence(differences, total)
     return rule.finding(
         f"{at_step(replicas)}{message}",

@@ -63,6 +63,7 @@ def compare(
         structure = _structure(wire.ranks, tables)
         values = _values(prints, tables, wire, within)
     meshed = [item for item in prints.items if is_meshed(item.tensor) and not item.tied_to]
+    on_mesh: tuple[ValueDifference, ...] = ()
     sharded = 0
     if meshed and not structure:
         on_mesh, sharded = compare_meshed(meshed, prints.method, wire)
@@ -77,6 +78,7 @@ def compare(
             stepped=stepped,
             structure=structure,
             values=values,
+            on_a_mesh=bool(values) and values[0] in on_mesh and not stepped,
             tolerance=tolerance,
             within=within.count,
             largest=within.largest,

@@ -12,7 +12,7 @@ from torch import Tensor
 from ddpdoctor.agent.inside.tensors.dtensor import holders, local_part, offset
 from ddpdoctor.agent.inside.tensors.fingerprint import Method, digests
 from ddpdoctor.agent.inside.tensors.named_tensors import SharedTensor
-from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.comparison import parts_apart
 from ddpdoctor.evidence.replicas import Role, Side, ValueDifference
 from ddpdoctor.replicas.allgather import GroupExchange
 from ddpdoctor.replicas.element_diff import element
@@ -42,16 +42,15 @@ def compare_meshed(
             first, *digest = rows[number]
             parts.setdefault(first, {})[rank] = (digest[0], digest[1])
         alone += max(map(len, parts.values())) == 1
-        sides = next((sides for held in parts.values() if len(sides := vote(held).sides) > 1), None)
-        if sides is None:
+        apart = parts_apart(parts)
+        if not apart:
             continue
         if item.role in located:
-            found.append(
-                ValueDifference(role=item.role, name=item.name, sides=tuple(Side(ranks=side) for side in sides))
-            )
+            found.append(ValueDifference(role=item.role, name=item.name, sides=apart[0], other_parts=apart[1:]))
         else:
             located.add(item.role)
-            found.append(_located(item, sides, wire))
+            first = _located(item, [side.ranks for side in apart[0]], wire)
+            found.append(replace(first, other_parts=apart[1:]))
     return tuple(found), alone
 
 

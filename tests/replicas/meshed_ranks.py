@@ -126,7 +126,13 @@ def main() -> None:
     for name in sys.argv[1:] or list(SCENARIOS):
         report = SCENARIOS[name]()
         findings = [
-            {"code": f.code, "message": f.message, "ranks": list(f.ranks), "index": f.measured.get("index")}
+            {
+                "code": f.code,
+                "message": f.message,
+                "ranks": list(f.ranks),
+                "index": f.measured.get("index"),
+                "remedy": f.remedy,
+            }
             for f in report.findings
         ]
         answer = {"findings": findings, "undecided": list(report.undecided), "notes": list(report.notes)}

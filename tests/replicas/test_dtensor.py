@@ -29,9 +29,10 @@ def test_equal_copies_get_silence(answers: Answers, name: str) -> None:
 def test_hsdp_does_not_synchronise_initial_weights_and_that_is_said(answers: Answers) -> None:
     for answer in answers["hsdp_from_a_seed_a_rank"]:
         (finding,) = answer["findings"]
-        assert (finding["code"], finding["ranks"]) == ("DDP502", [0, 2])
+        assert (finding["code"], finding["ranks"]) == ("DDP502", [0, 1, 2, 3])
         assert finding["message"].startswith("0.weight[")
         assert finding["message"].endswith("4 parameters differ" + PAIR)
+        assert "fully_shard" in finding["remedy"]
 
 
 def test_the_element_is_that_of_the_whole_tensor(answers: Answers) -> None:

@@ -18,6 +18,12 @@ def sides_of(values: Mapping[int, Hashable]) -> tuple[Side, ...]:
     return tuple(Side(ranks=side, says=str(values[side[0]])) for side in vote(values).sides)
 
 
+def parts_apart(held: Mapping[int, Mapping[int, Hashable]]) -> tuple[tuple[Side, ...], ...]:
+    """The sides of each part of a tensor that differs between its holders; `held` is by part (its first holder) and by rank."""
+    votes = (vote(of_rank) for of_rank in held.values())
+    return tuple(tuple(Side(ranks=side) for side in one.sides) for one in votes if len(one.sides) > 1)
+
+
 def structure_differences(
     role: Role, tables: Mapping[int, Mapping[str, Mapping[str, str]]]
 ) -> Iterator[StructureDifference]:

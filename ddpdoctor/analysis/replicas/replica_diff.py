@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.majority import vote, vote_of
+from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned, step_of
 from ddpdoctor.analysis.replicas.buffers_of_ranks import BuffersOfRanks
 from ddpdoctor.analysis.replicas.comparison import (
     order_difference,
+    parts_apart,
     sides_of,
     structure_differences,
 )
@@ -24,7 +25,6 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import (
     Replicas,
     Role,
-    Side,
     StructureDifference,
     ValueDifference,
 )
@@ -82,7 +82,8 @@ def _before_step(by_rank: Mapping[int, Track], seen: ByRank, starts: Mapping[int
     """Parts of parameters that differ before the first step."""
     before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
     if before and not any(one.step for one in seen.values()):
-        return _replicas(by_rank, starts, values=before, stepped=False)
+        lines = {rank: next(iter(one.setting_lines.values()), None) for rank, one in seen.items()}
+        return replace(_replicas(by_rank, starts, values=before, stepped=False, lines=lines), on_a_mesh=True)
     return None
 
 
@@ -223,9 +224,8 @@ def _compare_parts(
             if name in mine:
                 first, digest = mine[name]
                 held.setdefault(first, {})[rank] = digest
-        sides = next((sides for digests in held.values() if len(sides := vote(digests).sides) > 1), None)
-        if sides is not None:
-            found.append(ValueDifference(role=role, name=name, sides=tuple(Side(ranks=side) for side in sides)))
+        if apart := parts_apart(held):
+            found.append(ValueDifference(role=role, name=name, sides=apart[0], other_parts=apart[1:]))
     return tuple(found)
 
 

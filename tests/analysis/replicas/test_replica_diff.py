@@ -65,6 +65,22 @@ def test_ranks_that_hold_other_parts_are_not_compared() -> None:
     assert found.startswith("DDP503 at step 0 of 1: w differs between rank 1 and rank 3")
 
 
+def test_replicas_of_shards_that_start_apart_are_named_in_each_part() -> None:
+    """HSDP of two shards and three replicas: the last replica, ranks 4 and 5, was built from another seed."""
+    ranks = []
+    for rank, value in enumerate(("a", "b", "a", "b", "c", "d")):
+        step = StepSeen(
+            step=0, forwards=0, since=0, weights="all", after="all", line=STEP, setting_lines={"lr": WRAP},
+            parts={"w": (rank % 2, value)}, parts_before={"w": (rank % 2, value)},
+        )  # fmt: skip
+        track = Track(method="xxh3", every=1, tables={"all": Table(digests={})}, steps=(step,), steps_made=1)
+        ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+    (found,) = diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings
+    assert (found.code, found.ranks, found.where[0].line) == ("DDP502", (4, 5), WRAP.line)
+    assert found.message == "w differs between ranks 0,2 and rank 4, between ranks 1,3 and rank 5"
+    assert "fully_shard" in (found.remedy or "")
+
+
 def test_the_state_of_one_part_is_compared_between_the_ranks_that_hold_it() -> None:
     """HSDP of two shards and two replicas; ranks 0 and 2 hold the first part."""
 
