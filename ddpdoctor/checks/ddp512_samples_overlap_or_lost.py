@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.data import SamplesOverlap
 from ddpdoctor.messages import sampler_shares
+from ddpdoctor.messages.divergence import where
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
+OF_OWN = (
+    "draw the same order on every rank before each takes its part of it: shuffle with a generator of its own, seeded with one "
+    "number for all ranks, plus the epoch"
+)
 RULE = Rule(
     code="DDP512",
     name="samples-overlap-or-lost",
@@ -33,4 +39,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         is_whole = not found.shares and found.drawn == divergences.world_size * found.length and not found.missing
         if is_whole:
             message += f"; each of the {divergences.world_size} ranks draws all of them"
-        yield sampler_shares.finding(RULE, found, message, cause=cause, numbers=numbers, is_whole=is_whole)
+        shown = sampler_shares.finding(RULE, found, message, cause=cause, numbers=numbers, is_whole=is_whole)
+        if found.draws and not is_whole:
+            drawn = where(found.draws, found.ranks, "draws the part of this rank")
+            shown = replace(shown, where=(*drawn, *shown.where), remedy=OF_OWN)
+        yield shown

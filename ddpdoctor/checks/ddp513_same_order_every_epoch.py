@@ -29,13 +29,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         told = found.told is not None
         if told:
             message += f": their samplers are at epoch {found.told} both times"
-        note = (
-            f"iterates over {found.sampler}"
-            if found.sampler and not told
-            else "the loop over the loader"
-            if told
-            else ""
-        )
+        over = f"iterates over {found.sampler}" if found.sampler else ""
+        note = "the loop over the loader" if told else over
         shown = finding(
             RULE, found, message, cause=found.sampler, note=note, remedy=PASSED_ON if told else None,
             numbers={"epoch": found.epoch, "before": found.before},

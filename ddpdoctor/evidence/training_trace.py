@@ -168,6 +168,8 @@ class EpochSeen:
     """What stands for what the data set keeps; empty where that is not known."""
     share: ShareSeen | None = None
     """The part of the data set that its sampler draws; None where it divides nothing."""
+    draws: Frame | None = None
+    """The `__iter__` of its sampler, or else of its sampler of batches, if the program has written it itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

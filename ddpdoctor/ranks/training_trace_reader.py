@@ -270,6 +270,7 @@ def _epoch(epoch: data_records.Epoch) -> EpochSeen:
         line=optional_frame(epoch.line),
         data=epoch.data,
         share=_share(epoch.share) if epoch.share is not None else None,
+        draws=optional_frame(epoch.draws),
     )
 
 

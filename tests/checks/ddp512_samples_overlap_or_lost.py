@@ -12,6 +12,7 @@ from tests.checks.divergent import found
 
 MADE = Frame(file="/home/me/job/train.py", line=31, function="main")
 TOLD = Frame(file="/home/me/job/train.py", line=52, function="main")
+DRAWS = Frame(file="/home/me/job/data.py", line=9, function="__iter__")
 OVERLAP = SamplesOverlap(step=0, ranks=(0, 1), epoch=1, drawn=104, unique=80, missing=23, length=103)
 MEASURED = {
     "step": 0, "tensors": [], "cause": "", "epoch": 1, "drawn": 104, "unique": 80, "repeats": 24, "missing": 23, "length": 103,
@@ -51,6 +52,13 @@ SICK = (
         says=f"{SAYS}; the samplers draw part 0 of 3 on ranks 0-1",
         ranks=(0, 1),
         where=("rank 0 /home/me/job/train.py:31 main", "rank 1 /home/me/job/train.py:31 main"),
+        measured=MEASURED,
+    ),
+    Sick(  # a sampler of the program's own shuffles from the seed of each rank
+        evidence=found(replace(OVERLAP, draws=dict.fromkeys((0, 1), DRAWS))),
+        says=SAYS,
+        ranks=(0, 1),
+        where=("rank 0 /home/me/job/data.py:9 __iter__", "rank 1 /home/me/job/data.py:9 __iter__"),
         measured=MEASURED,
     ),
     Sick(  # each has a seed of its own

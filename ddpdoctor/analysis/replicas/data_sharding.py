@@ -100,6 +100,7 @@ def _shares(seen: Mapping[int, EpochSeen]) -> SameSamples | SamplesOverlap | Non
     return SamplesOverlap(
         step=0, ranks=strangers or ranks, lines=lines, without_them=bool(strangers), epoch=first.number, drawn=drawn,
         unique=unique, missing=missing, length=first.length or 0, shares=shares,
+        draws={rank: epoch.draws for rank, epoch in seen.items() if epoch.draws is not None and not shares},
     )  # fmt: skip
 
 

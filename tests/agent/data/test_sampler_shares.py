@@ -53,6 +53,14 @@ def shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SamplerShares:
     return found
 
 
+def test_where_a_sampler_of_the_program_draws_is_known(shares: SamplerShares) -> None:
+    line = Own.__iter__.__code__.co_firstlineno
+    own = DataLoader(Numbers(), sampler=Own())
+    batches = DataLoader(Numbers(), batch_sampler=BatchSampler(Own(), 2, drop_last=False))
+    assert shares.draws(own) == shares.draws(batches) == (__file__, line, "__iter__")
+    assert shares.draws(DataLoader(Numbers(), shuffle=True)) is None
+
+
 def test_the_part_the_epoch_and_both_lines_are_known(shares: SamplerShares) -> None:
     sampler = DistributedSampler(Numbers(), num_replicas=3, rank=2, seed=5)
     first = shares.of(DataLoader(Numbers(), sampler=sampler))

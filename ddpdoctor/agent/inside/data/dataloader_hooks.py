@@ -32,8 +32,9 @@ class LoaderEpoch:
         sampler: str,
         data: str = "",
         share: Share | None = None,
+        draws: SourceLine | None = None,
     ) -> None:
-        self.share = share
+        self.share, self.draws = share, draws
         self.loader, self.length, self.line, self.sampler, self.data = loader, length, line, sampler, data
         self.place: tuple[int, int] | None = None
         self.drawn: deque[Any] = deque()
@@ -71,6 +72,7 @@ class LoaderEpoch:
             indices=base64.b64encode(zlib.compress(self.indices.tobytes())).decode() if known else None,
             data=self.data,
             share=self.share,
+            draws=self.draws,
         )
 
 
@@ -169,7 +171,8 @@ class Batches:
             self._open.remove(epoch)
         length = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
         sampler = type(getattr(loader, "sampler", None)).__name__
-        epoch = LoaderEpoch(number, length, user_line(), sampler, self._data[number], self._shares.of(loader))
+        share, draws = self._shares.of(loader), self._shares.draws(loader)
+        epoch = LoaderEpoch(number, length, user_line(), sampler, self._data[number], share, draws)
         early = self._epochs.get(iterator)
         if early is not None:  # workers are fed before `__iter__` returns
             waiting = getattr(iterator, "_tasks_outstanding", 0)

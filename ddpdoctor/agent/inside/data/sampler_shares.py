@@ -9,6 +9,7 @@ from ..schema.data_records import Share
 from ..schema.source_line import SourceLine
 from ..signal_errors import pass_on
 from ..trace_writer import TraceWriter, user_line
+from ..user_code import is_users
 
 
 class SamplerShares:
@@ -48,6 +49,15 @@ class SamplerShares:
         except Exception as error:
             pass_on(error)
             return None
+
+    def draws(self, loader: Any) -> SourceLine | None:  # noqa: ANN401 - whatever loads data
+        """The `__iter__` of a sampler, or else of a sampler of batches, that the program has written itself; or None."""
+        batches = getattr(loader, "batch_sampler", None)
+        for sampler in (getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)):
+            code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
+            if code is not None and is_users(code.co_filename):
+                return SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
+        return None
 
     def _share(self, sampler: Any) -> Share | None:  # noqa: ANN401
         numbers: list[Any] = [getattr(sampler, name, None) for name in ("rank", "num_replicas", "epoch")]

@@ -45,6 +45,8 @@ class Epoch(NamedTuple):
     """What stands for what the data set keeps; empty where that is not known."""
     share: Share | None = None
     """The part of the data set that its sampler draws; None where it divides nothing."""
+    draws: SourceLine | None = None
+    """The `__iter__` of the sampler, or else of the sampler of batches, if the program has written it itself."""
 
 
 class Evaluation(NamedTuple):

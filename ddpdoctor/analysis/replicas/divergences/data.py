@@ -54,6 +54,8 @@ class SamplesOverlap(Diverged):
     """Whether the parts would not overlap without `ranks`."""
     shares: Mapping[int, ShareSeen] = field(default_factory=dict)
     """The part that the sampler of each rank draws, where each divides the data set; else nothing."""
+    draws: Mapping[int, Frame] = field(default_factory=dict)
+    """The `__iter__` of each rank's sampler that the program has written itself, where not all have `shares`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
