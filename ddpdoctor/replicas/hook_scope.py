@@ -47,10 +47,11 @@ class InstalledTracker:
         self._hooks_before = [set(hooks) for hooks in GLOBAL_HOOKS]
         self._models: WeakSet[nn.Module] = WeakSet(models)
         self._optimizers: WeakSet[Optimizer] = WeakSet()
+        optimizers.register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: self._optimizers.add(optimizer))
         self._tracker = verify_sync_feature.follow(rank, every)
         for model in models:
             self._tracker.wrapped_before(model)
-        self._remember_models_and_optimizers()
+        self._remember_models()
 
     def remove(self) -> None:
         """Write the last record, and leave torch, the models and the optimizers as they were."""
@@ -72,7 +73,7 @@ class InstalledTracker:
         for parameter in parameters:
             _take_out(parameter._post_accumulate_grad_hooks)  # noqa: SLF001
 
-    def _remember_models_and_optimizers(self) -> None:
+    def _remember_models(self) -> None:
         """Note those that come up inside the block: the tracker hooks them."""
         build: Any = DistributedDataParallel.__init__
         remember = self._models.add
@@ -83,7 +84,6 @@ class InstalledTracker:
             remember(model)
 
         DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign,assignment]
-        optimizers.register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: self._optimizers.add(optimizer))
 
 
 def _is_ours(value: object) -> bool:

@@ -133,7 +133,7 @@ class TraceWriter:
                     self.spent += clock() - began
 
         not_compiled: Any = _not_compiled(observer)
-        observed: F = not_compiled if compiler is None else _marked(observer)
+        observed: F = not_compiled if compiler is None else never_compiled(observer)
         return observed
 
     def counting(self, counts: Callable[..., bool], observer: F) -> F:
@@ -158,7 +158,7 @@ class TraceWriter:
                     observer(*args, **kwargs)
 
         not_compiled: Any = _not_compiled(counted)
-        result: F = not_compiled if compiler is None else _marked(counted)
+        result: F = not_compiled if compiler is None else never_compiled(counted)
         return result
 
     def _failed(self, error: BaseException) -> None:
@@ -219,6 +219,13 @@ class TraceWriter:
         self.rank.give_up(COMPARING, f"{type(error).__name__}: {error}{at}")
 
 
+def never_compiled(observer: Any) -> Any:  # noqa: ANN401 - a function written in Python
+    """`observer`, marked as `torch.compiler.disable` marks what is not compiled into its caller."""
+    observer.__dict__["_torchdynamo_disable"] = True
+    _leave_alone(observer.__code__)  # the mark is not asked for where the caller itself is not compiled
+    return observer
+
+
 class _Together(threading.local):
     """A block whose records take one call of the system; each thread has its own."""
 
@@ -275,13 +282,6 @@ def _not_compiled(observer: Any) -> Any:  # noqa: ANN401 - a function
     import torch
 
     return getattr(torch, "_disable_dynamo")(observer)  # noqa: B009
-
-
-def _marked(observer: Any) -> Any:  # noqa: ANN401 - a function written in Python
-    """`observer`, marked as `torch.compiler.disable` marks what is not compiled into its caller."""
-    observer.__dict__["_torchdynamo_disable"] = True
-    _leave_alone(observer.__code__)  # the mark is not asked for where the caller itself is not compiled
-    return observer
 
 
 def _frame_compiler() -> Callable[[], Any] | None:

@@ -163,7 +163,8 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     _follow_gradients_by_hand(tracker.backwards, trace)
     _follow_scaler(tracker.steps, trace)
     counted, steps = tracker.counted, tracker.steps
-    register_optimizer_step_pre_hook(trace.counting(counted.before_step, observe(steps.before)))
+    hook = register_optimizer_step_pre_hook(trace.counting(counted.before_step, observe(steps.before)))
+    steps.pre_hooks.ours = hook.id
     register_optimizer_step_post_hook(trace.counting(counted.after_step, observe(steps.after)))
     return Tracking(trace, tracker)
 

@@ -127,7 +127,7 @@ def test_what_cannot_be_made_again_is_left_out(tmp_path: Path) -> None:
 def test_a_step_with_hooks_of_its_own_is_not_made_again(tmp_path: Path) -> None:
     module = network()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    optimizer.register_step_pre_hook(lambda *_: None)
+    optimizer.register_step_post_hook(lambda *_: None)
     assert repeated(tmp_path, optimizer, module, [0, 0]).failed == "it has step hooks of its own"
 
 

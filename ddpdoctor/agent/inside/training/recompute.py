@@ -184,7 +184,7 @@ def _why_not(optimizer: Optimizer, *, closure: bool) -> str:
         return "it steps with a closure"
     if getattr(optimizer, "grad_scale", None) is not None or getattr(optimizer, "found_inf", None) is not None:
         return "it unscales gradients itself"
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:  # noqa: SLF001 - ours are global
+    if optimizer._optimizer_step_post_hooks:  # noqa: SLF001 - ours are global, and pre-hooks have been called by now
         return "it has step hooks of its own"
     if any(is_meshed(parameter) for parameter in parameters_of(optimizer)):
         return "it steps parameters on a device mesh"

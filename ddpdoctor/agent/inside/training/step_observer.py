@@ -13,6 +13,7 @@ from ..tensors.dtensor import is_meshed
 from ..trace_writer import user_line
 from .forward_observer import ForwardObserver
 from .optimizer_settings import parameters_of
+from .pre_hooks import PreHooks
 from .training_window import TrainingWindow
 
 
@@ -22,12 +23,16 @@ class StepObserver:
     def __init__(self, window: TrainingWindow, forwards: ForwardObserver) -> None:
         self._window, self._forwards = window, forwards
         self._replica, self._observers, self._audit = window.replica, window.observers, window.audit
+        self.pre_hooks = PreHooks(window.replica.trace, self._steps)
 
     def before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
+        """An optimizer is about to step, or to call what the job has hooked before its step."""
+        if self._window.concerns(optimizer) and not self.pre_hooks.are_left(optimizer):
+            self._steps(optimizer, args, kwargs)
+
+    def _steps(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
         window, observers, replica = self._window, self._observers, self._replica
-        if not window.concerns(optimizer):
-            return
         if not window.depth:
             self._enter(optimizer)
         window.depth += 1
@@ -39,7 +44,7 @@ class StepObserver:
         if observers.is_replay:
             observers.close_up.optimizer_steps(optimizer)
         if window.is_audited:
-            closure = self._audit.step.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
+            closure = self._audit.step.closure = bool(kwargs.get("closure") or any(map(callable, args[1:2])))
             with replica.budget, replica.models.held():
                 self._audit.before_step(optimizer)
                 observers.recomputation.before_step(optimizer, closure=closure)

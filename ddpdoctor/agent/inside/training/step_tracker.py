@@ -105,6 +105,7 @@ class StepTracker:
         """The process is about to end."""
         replica, observers = self.replica, self.observers
         counts, budget = replica.counts, replica.budget
+        self.steps.pre_hooks.put_back()
         observers.close_up.settle()
         observers.write_watch.settle()
         observers.evaluation.over(counts.steps)
