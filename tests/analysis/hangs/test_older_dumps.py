@@ -67,8 +67,12 @@ def test_dumps_of_a_job_that_went_on_between_them_accuse_nobody_where_no_file_te
     """Rank 2 has completed what rank 0 had not enqueued yet, so rank 1 may have completed its call by then, too."""
     made = [STEP], [STEP, waits(STEP), waits(STEP)], [STEP, STEP, STEP, waits(STEP)]
     assert not diagnose(flights(*(record(each, world=3, waited=None) for each in made))).findings
-    later = [STEP, STEP, STEP, waits(STEP)], *made[1:]
-    (finding,) = diagnose(flights(*(record(each, world=3, waited=None) for each in later))).findings
+    few = [STEP, STEP, STEP, waits(STEP)], *made[1:]
+    report = diagnose(flights(*(record(each, world=3, waited=None) for each in few)))
+    assert not report.findings
+    assert "rank 1 did not complete the last calls that peers have" in report.undecided[0]
+    many = [*[STEP] * 6, waits(STEP)], made[1], [*[STEP] * 6, waits(STEP)]
+    (finding,) = diagnose(flights(*(record(each, world=3, waited=None) for each in many))).findings
     assert (finding.code, finding.ranks) == ("DDP319", (1,))
 
 
