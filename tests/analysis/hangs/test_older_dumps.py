@@ -71,7 +71,8 @@ def test_dumps_of_a_job_that_went_on_between_them_accuse_nobody_where_no_file_te
     report = diagnose(flights(*(record(each, world=3, waited=None) for each in few)))
     assert not report.findings
     assert "rank 1 did not complete the last calls that peers have" in report.undecided[0]
-    many = [*[STEP] * 6, waits(STEP)], made[1], [*[STEP] * 6, waits(STEP)]
+    peer, stopped = [*[STEP] * 6, *[waits(STEP)] * 2], [STEP, *[waits(STEP)] * 7]
+    many = peer, stopped, peer
     (finding,) = diagnose(flights(*(record(each, world=3, waited=None) for each in many))).findings
     assert (finding.code, finding.ranks) == ("DDP319", (1,))
 
