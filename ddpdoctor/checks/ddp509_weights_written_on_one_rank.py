@@ -32,6 +32,8 @@ REWRAP = (
     "add, replace or tie parameters on every rank alike, before the model is wrapped: DDP does not reduce the gradients of "
     "those that come later, and the optimizer does not step them"
 )
+OF_EACH = "write the same values on every rank: draw them from the same seed, or write them on one rank and broadcast the result"
+EACH_WROTE = "each wrote other values into {written} {place}"
 CHANGES_MODEL = "adds or replaces the parameter"
 DID = {
     HowWritten.WROTE: "wrote {written} {place}",
@@ -53,7 +55,8 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
     for found in divergences.of(WeightsWritten):
         written = some_of(found.tensors, found.total, "parameters")
         at, place = ("in", "between the forward and the optimizer step") if found.after_forward else BETWEEN_STEPS
-        did = DID[found.how].format(written=written, place=place)
+        by_each = found.how is HowWritten.WROTE and len(found.ranks) == divergences.world_size
+        did = (EACH_WROTE if by_each else DID[found.how]).format(written=written, place=place)
         message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} {did}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
@@ -63,9 +66,10 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         unseen = code if found.shown not in SHOWN else None
         by_some = [*weight_writes.by_some(unseen, found.ranks, (found.ranks, others))]
         written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
+        remedy = PARTLY_LOADED if partly else OF_EACH if by_each else None
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else NOTES[found.shown],
-            remedy=REWRAP if found.how is HowWritten.CHANGED_MODEL else PARTLY_LOADED if partly else None,
+            remedy=REWRAP if found.how is HowWritten.CHANGED_MODEL else remedy,
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
         yield replace(shown, where=(*written_by, *shown.where))

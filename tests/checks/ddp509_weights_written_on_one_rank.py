@@ -68,6 +68,12 @@ SICK = (
     *SICK,
     replace(SEEN_BY_NOBODY, where=("rank 0 /job/train.py:20 train",)),
     SEEN,
+    Sick(  # each rank draws the weights again, from a seed of its own
+        evidence=found(WeightsWritten(step=0, ranks=(0, 1, 2, 3), tensors=("a",), total=8)),
+        says="before step 0 of 40, ranks 0-3 each wrote other values into 1 of 8 parameters (a) outside the optimizer",
+        ranks=(0, 1, 2, 3),
+        measured={"step": 0, "tensors": ["a"], "cause": "", "shown": ""},
+    ),
     Sick(
         evidence=AFTER_WRAPPING,
         says="before step 0 of 40, ranks 0-1 wrote 1 of 8 parameters (head.weight) outside the optimizer",
