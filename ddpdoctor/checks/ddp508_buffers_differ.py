@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.messages.replicas import differing, value_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, Writer
 
 RULE = Rule(
     code="DDP508",
@@ -17,6 +17,7 @@ RULE = Rule(
     remedy="keep `broadcast_buffers=True` (the default; `forward_sync_buffers` from torch 2.13), or use SyncBatchNorm, and "
     "write other buffers on all ranks alike; save and evaluate from rank 0",
     about_step=True,
+    writer=Writer.ANY_TIME,
 )
 
 OWN = (

@@ -206,7 +206,8 @@ class StepSeen:
     """What tells an error of the hardware from one of the code; None where no model is wrapped."""
     writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
     """The user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in
-    a replay. Those of weights are sought at a few steps of any run; `given weights` are those between backward and step."""
+    a replay. Those of weights are sought at a few steps of any run; `given weights` are those between backward and step,
+    and `buffer` with its name those of a buffer that is left to the ranks."""
     partly_watched: bool = False
     """Whether `writes` may lack lines that wrote weights."""
     exchanged: bool = False

@@ -110,8 +110,8 @@ class Replicas:
     lines: Mapping[int, Frame] = field(default_factory=dict)
     """The user's line by rank: the one that wraps the model where the ranks diverged before any step, else the one that
     steps or calls the forward."""
-    state_lines: Mapping[int, Frame] = field(default_factory=dict)
-    """The user's lines that changed the optimizer's state."""
+    written: Mapping[Role, Mapping[int, Frame]] = field(default_factory=dict)
+    """The user's lines that changed the first buffer of `values`, or the optimizer's state."""
     on_a_mesh: bool = False
     """Whether ranks held parts of tensors on a device mesh (FSDP), which no wrapper makes equal, and differed before the first
     step; `lines` are then those that build the optimizer."""

@@ -100,8 +100,8 @@ def at_step(replicas: Replicas) -> str:
 
 def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None) -> tuple[Where, ...]:
     """The user's lines at which the replicas were seen to differ, culprits first; those that did it, where they are known."""
-    if role == "optimizer state" and replicas.state_lines:
-        return where(replicas.state_lines, culprits, "changes the optimizer state")
+    if role is not None and replicas.written.get(role):
+        return where(replicas.written[role], culprits, f"changes the {role}")
     if role == "optimizer state" and replicas.loads:
         return where(replicas.loads, culprits, "loads the optimizer state")
     if replicas.on_a_mesh:

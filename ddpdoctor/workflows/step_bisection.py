@@ -10,7 +10,7 @@ from ddpdoctor.analysis.replicas.divergences.results import Corrupted
 from ddpdoctor.evidence import Evidence, PerRank, by_rank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import LOAD, WRITE
-from ddpdoctor.model import Finding, Report, Writer
+from ddpdoctor.model import Finding, Report, Severity, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def unseen_steps(report: Report, evidence: Evidence) -> Iterator[str]:
 
 def _line_unknown(first: Finding, step: int) -> bool:
     """Whether a line wrote what `first` is about, and it shows another one."""
-    if first.measured.get("shown") in {WRITE, LOAD}:
+    if first.severity is Severity.INFO or first.measured.get("shown") in {WRITE, LOAD}:
         return False
     return first.rule.writer is Writer.ANY_TIME or (first.rule.writer is Writer.BETWEEN_STEPS and step > 0)
 

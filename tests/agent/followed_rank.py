@@ -35,13 +35,15 @@ class Wrapper(DistributedDataParallel):
 class FollowedRank:
     """Rank 0 of a job, and its tracker, which audits every `every`th step."""
 
-    def __init__(self, folder: Path, module: nn.Module, *, every: int = 1) -> None:
+    def __init__(self, folder: Path, module: nn.Module, *, every: int = 1, requested: Requested | None = None) -> None:
         self.rank = Rank(str(folder))
         self.rank.place([], {"rank": 0, "world_size": 2})
         self.rank.joined(0, 2)
         self.trace = TraceWriter(self.rank)
         self.batches = Batches(self.trace)
-        self.tracker = StepTracker(self.trace, self.batches, Budget(self.trace, every, 0.005), lambda: 0, Requested())
+        self.tracker = StepTracker(
+            self.trace, self.batches, Budget(self.trace, every, 0.005), lambda: 0, requested or Requested()
+        )
         self.tracker.audit.begin()
         self.model = Wrapper(module)
         self.tracker.audit.wrapping(module)

@@ -18,7 +18,7 @@ from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_states, la
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, sharding
-from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote, own_lines
 from ddpdoctor.analysis.replicas.table_diff import compare_digests, compare_tables
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
@@ -102,9 +102,10 @@ def _after_step(
         *_compare_parts({rank: one.state_parts_before for rank, one in seen.items()}, "optimizer state"),
     )
     absent = _absent_states(seen) if shared is None else ()
+    faults = buffers.faults(seen, compare_digests("buffer", {rank: one.buffers for rank, one in seen.items()}))
     found = (
         *compare_tables(after),
-        *buffers.faults(seen, compare_digests("buffer", {rank: one.buffers for rank, one in seen.items()})),
+        *faults,
         *states,
         *_compare_parts({rank: one.parts for rank, one in seen.items()}),
     )
@@ -115,7 +116,7 @@ def _after_step(
             by_rank, after, structure=absent, values=found, step=step_of(seen), total=total, lines=lines_at(seen)
         ),
         in_forward=True,
-        state_lines=_state_lines(seen, states),
+        written={"buffer": _buffer_lines(seen, faults), "optimizer state": _state_lines(seen, states)},
         loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
         shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
     )
@@ -251,6 +252,11 @@ def _state_lines(seen: ByRank, states: Sequence[ValueDifference]) -> dict[int, F
     if not states:
         return {}
     return lines_that_wrote(seen, "state", vote_of([side.ranks for side in states[0].sides]).minority)
+
+
+def _buffer_lines(seen: ByRank, faults: Sequence[ValueDifference]) -> dict[int, Frame]:
+    """The lines that changed the first of `faults` on its ranks and not on all: each rank may change one as it should."""
+    return own_lines(seen, f"buffer {faults[0].name}", faults[0].changed_on) if faults else {}
 
 
 def _structure(kinds: Mapping[int, Sequence[TensorKind]]) -> tuple[StructureDifference, ...]:

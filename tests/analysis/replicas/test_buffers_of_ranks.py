@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.audited_steps import Integrity, StepSeen
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Table, TensorKind, Track
 from ddpdoctor.model import Finding, Severity
+from ddpdoctor.workflows.step_bisection import OpenQuestion
+from ddpdoctor.workflows.verify_rerun import exact
 
 KEY = "weights"
 RANKS = 3
@@ -18,17 +22,19 @@ def integrity(writes: int) -> Integrity:
     return Integrity(begin=0, state=0, end=0, buffers={"codes": writes})
 
 
-def found(
+def job(
     *steps: Sequence[str],
     wrapped: bool = True,
     shape: str = "[16, 8]",
     dtype: str = "float32",
     writes: Sequence[Sequence[int]] = (),
     noted: Sequence[Sequence[int]] = (),
-) -> list[Finding]:
-    """What is found where the buffer `codes` has these fingerprints on ranks 0 to 2, step after step, and so many `writes`.
+    lines: Mapping[int, Mapping[str, Sequence[Frame]]] | None = None,
+) -> Evidence:
+    """A job in which the buffer `codes` has these fingerprints on ranks 0 to 2, step after step, and so many `writes`.
 
-    Ranks note their writes after the step: `noted` has them so, and a negative number where a rank has not yet.
+    Ranks note their writes after the step: `noted` has them so, and a negative number where a rank has not yet. `lines` are
+    those that a replay has seen to write in the last step, by rank and what they wrote.
     """
     kind = TensorKind(role="buffer", name="codes", structure={"dtype": dtype, "shape": shape})
     facts = []
@@ -36,6 +42,8 @@ def found(
         seen = tuple(
             StepSeen(step=number, forwards=number + 1, since=0, weights=KEY, after=KEY, input=f"of rank {rank}",
                      buffers={"codes": of_ranks[rank]},
+                     writes={what: (*seen,) for what, seen in (lines or {}).get(rank, {}).items()
+                             if number == len(steps) - 1},
                      buffer_writes={"codes": writes[number][rank]} if writes else {},
                      integrity=integrity(noted[number][rank]) if noted and noted[number][rank] >= 0 else None)
             for number, of_ranks in enumerate(steps)
@@ -47,8 +55,12 @@ def found(
             broadcasts_buffers=told, steps_made=len(steps), forwards_made=len(steps),
         )  # fmt: skip
         facts.append(RankFacts(rank=rank, host="host-a", facts=(track,)))
-    report = diagnose(Evidence(ranks=tuple(facts), about_job=True))
-    return [finding for finding in report.findings if finding.code == "DDP508"]
+    return Evidence(ranks=tuple(facts), about_job=True)
+
+
+def found(*steps: Sequence[str], **options: Any) -> list[Finding]:
+    """What is found of the buffer in such a `job`."""
+    return [finding for finding in diagnose(job(*steps, **options)).findings if finding.code == "DDP508"]
 
 
 KEPT_EQUAL = ("000", "111", "222", "333")
@@ -68,6 +80,30 @@ def test_statistics_that_a_program_averages_at_some_steps_are_information() -> N
 def test_a_buffer_that_one_rank_alone_has_changed_is_a_fault() -> None:
     (finding,) = found(*KEPT_EQUAL, "334")
     assert (finding.severity, finding.ranks, finding.measured["step"]) == (Severity.FAIL, (2,), 4)
+
+
+def test_the_line_that_changed_it_on_that_rank_alone_is_shown() -> None:
+    here, there = (Frame(file="/job/train.py", line=line, function="refresh") for line in (26, 30))
+    (finding,) = found(*KEPT_EQUAL, "334", lines={2: {"buffer codes": [here], "buffer seen": [there]}})
+    assert [(place.line, place.note) for place in finding.where] == [(26, "changes the buffer")]
+    on_all = {rank: {"buffer codes": [here], "buffer seen": [there]} for rank in range(RANKS)}
+    for none in (on_all, {2: {"buffer seen": [there]}}):
+        (finding,) = found(*KEPT_EQUAL, "334", lines=none)
+        assert not [place for place in finding.where if place.line in {26, 30}]
+
+
+def test_a_replay_looks_for_the_line_of_a_fault_and_for_none_of_statistics() -> None:
+    asked: list[bool] = []
+
+    def again(left: OpenQuestion) -> Evidence:
+        asked.append(left.line)
+        return job(*KEPT_EQUAL, "334")
+
+    healthy = job(*KEPT_EQUAL, "456")
+    assert exact(healthy, "", again) == healthy
+    assert asked == []
+    exact(job(*KEPT_EQUAL, "334"), "", again)
+    assert asked == [True]
 
 
 STAYED = ("000", "000", "000")

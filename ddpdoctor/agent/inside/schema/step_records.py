@@ -172,8 +172,8 @@ class Step(NamedTuple):
     comm_hook: SourceLine | None
     """Where a communication hook was registered."""
     writes: dict[str, list[SourceLine]]
-    """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay, and at
-    a few steps (weights; `given weights` between the backward and the step)."""
+    """By what they changed (weights, gradients, settings, state, `buffer` and its name), lines outside forward, backward and
+    step; in a replay, and at a few steps (weights; `given weights` between the backward and the step)."""
     averaging: Averaging | None = None
     """The averagings of the weights before the first forward; None where there was none."""
     left_out: bool = False

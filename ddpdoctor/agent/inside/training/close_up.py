@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 from weakref import WeakSet
 
 from torch.optim import Optimizer
 
 from ..schema.source_line import SourceLine
+from .ddp_models import WrappedModel
 from .replica import Replica
 from .write_tracer import Writes
 
@@ -23,7 +25,7 @@ class CloseUp(NamedTuple):
 
 
 class CloseUpWatch:
-    """Watches weights, gradients, settings and state between forward, backward and step, in the steps of a replay."""
+    """Watches weights, gradients, buffers, settings and state between forward, backward and step, in the steps of a replay."""
 
     def __init__(self, close_up: CloseUp, replica: Replica) -> None:
         self._close_up, self._replica = close_up, replica
@@ -41,7 +43,7 @@ class CloseUpWatch:
     def after_wrap(self) -> None:
         """A model was wrapped: watch its weights."""
         if self.is_asked_for():
-            self._writes.watch({"weights": self._weights})
+            self._writes.watch({"weights": self._weights, **self._buffers()})
 
     def after_backward(self) -> None:
         """`loss.backward()` has returned: watch what is made of the gradients."""
@@ -52,7 +54,7 @@ class CloseUpWatch:
     def after_step(self) -> None:
         """An optimizer has stepped: watch the weights until the next forward."""
         if self.is_asked_for():
-            self._writes.watch({"weights": self._weights, **self._settings_and_state()})
+            self._writes.watch({"weights": self._weights, **self._buffers(), **self._settings_and_state()})
 
     def settle(self) -> None:
         """Forward, backward or step begins, which may write: watch no longer."""
@@ -74,6 +76,15 @@ class CloseUpWatch:
         with self._replica.budget:
             gradients = (parameter.grad for parameter in self._replica.models.parameters().values())
             return self._replica.digests.of(gradient for gradient in gradients if gradient is not None)
+
+    def _buffers(self) -> dict[str, Callable[[], object]]:
+        """Each buffer that a wrapper leaves to the ranks, as `buffer` and its name."""
+        left = [model for model in self._replica.models if model.leaves_buffers_to_ranks]
+        return {f"buffer {name}": partial(self._buffer, model, name) for model in left for name in model.buffers()}
+
+    def _buffer(self, model: WrappedModel, name: str) -> str:
+        with self._replica.budget:
+            return self._replica.digests.of(one for own, one in model.buffers().items() if own == name)
 
     def _settings_and_state(self) -> dict[str, Callable[[], object]]:
         def state() -> object:
