@@ -57,7 +57,7 @@ def track_script(
     """Run a script with the tracker in each rank: on local ranks, or as the one rank that a launcher made of us.
 
     The script's output is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for
-    `stall_after` seconds is ended. Ctrl-C and SIGTERM end the job, and what it recorded until then is given.
+    `stall_after` seconds is ended. Ctrl-C and SIGTERM end the job, and what it recorded until then is given, if anything.
     Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left. There `on_wait` is
     called once a second while this rank is in its `init_process_group`; who is absent only the script's own store knows.
     On rank 0 `on_gather` is called once a second until all ranks have handed in, with those that have not.
@@ -84,7 +84,9 @@ def track_script(
         try:
             code, stalled, apart = _run(command, environ, folder, directory, stall_after, quiet_stdout, note)
         except KeyboardInterrupt:
-            if under_launcher:  # which ends the other ranks: they hand nothing in
+            if under_launcher or not _recorded_bytes(
+                directory
+            ):  # a launcher ends the other ranks: they hand nothing in
                 raise
             code, stalled, apart = 128 + signal.SIGINT, False, None
             (directory / INTERRUPTED).touch()
@@ -126,7 +128,7 @@ def _run(
         while True:
             if (code := wait_for_end(job, POLL_SECONDS)) is not None:
                 return code, False, None
-            size = sum(file.stat().st_size for file in directory.glob("*.sync.jsonl"))
+            size = _recorded_bytes(directory)
             if note is not None:
                 note()
             if size != last:
@@ -140,6 +142,11 @@ def _run(
                 next_look = time.monotonic() + JOINING_SECONDS
     finally:
         end(job)
+
+
+def _recorded_bytes(directory: Path) -> int:
+    """How much the trackers of all ranks have written into `directory`."""
+    return sum(file.stat().st_size for file in directory.glob("*.sync.jsonl"))
 
 
 class _Joining:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,16 +40,25 @@ def test_a_script_that_failed_is_told_with_its_exit_code(tmp_path: Path) -> None
 
 def test_what_an_interrupted_script_recorded_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, or the time limit of a scheduler, after an hour of audited steps: the report of these steps is not lost."""
+    recorded: list[str] = []
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*given: Any) -> None:
+        for name in recorded:
+            (given[3] / name).write_text("{}")
         raise KeyboardInterrupt
+
+    def followed() -> AbstractContextManager[verify_script.Tracked]:
+        return verify_script.track_script(
+            script, Audit(), stall_after=60.0, quiet_stdout=False, on_wait=None, on_gather=lambda _: None
+        )
 
     monkeypatch.setattr(verify_script, "_run", interrupted)
     (tmp_path / "train.py").touch()
     script = TrainingScript(path=tmp_path / "train.py", arguments=(), nproc=2)
-    with verify_script.track_script(
-        script, Audit(), stall_after=60.0, quiet_stdout=False, on_wait=None, on_gather=lambda _: None
-    ) as tracked:
+    with pytest.raises(KeyboardInterrupt), followed():
+        pass
+    recorded.append("0.sync.jsonl")
+    with followed() as tracked:
         assert tracked.code == 130
         assert tracked.evidence is not None
         assert "train.py was interrupted; this report covers the steps before that" in tracked.evidence.notes
