@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
@@ -20,7 +19,6 @@ from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations, unequal_iterations
 from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
-from ddpdoctor.analysis.collectives.places.rank_tests import asks_for_counts, tells_ranks_apart
 from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks import error_desync
@@ -33,11 +31,12 @@ from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
-from ddpdoctor.evidence.source import DESTRUCTOR, Condition, SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import (
     deviating_programs,
     first_deviations,
     framework_requests,
+    unshared_call_remedies,
     unshared_calls,
     ways_out,
 )
@@ -58,29 +57,6 @@ RULE = Rule(
     explains=("DDP307", "DDP312", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
-
-OF_COUNTS = (
-    "let every rank make this call equally often, or none (all_reduce what decides it); what was trained since is "
-    "not to be trusted"
-)
-OF_A_CONTINUE = (
-    "let all ranks decide together whether to pass over a turn of the loop (all_reduce the decision), or none"
-)
-OF_A_VALUE = (
-    "let all ranks decide together: all_reduce what the `if` at {place} tests, and test the result on every rank"
-)
-OF_A_CACHE = (
-    "make this call outside of the cached function, or ask it for the same things on every rank: a rank that asked before gets "
-    "the answer from its cache"
-)
-OF_A_DESTRUCTOR = (
-    "take this call out of `__del__` and make it in the training code: an object is freed when nothing refers to it, which is "
-    "not at the same time on all ranks"
-)
-OF_A_BARRIER = (
-    "call the barrier on every rank: take it out of the `if` at {place}; or delete it, if no rank needs to wait for what "
-    "this one does"
-)
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
 BY_THE_SOURCE = (
@@ -227,21 +203,11 @@ def _by_group(call: GuardedCall) -> Finding:
 def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
     """What to change, by how the ranks diverged; None where the rule's own remedy says it."""
     if desync.counts:
-        return OF_COUNTS
+        return unshared_call_remedies.OF_COUNTS
     if passed_over:
-        return OF_A_CONTINUE
-    condition, frame = desync.comparison.condition, desync.comparison.frame
-    if condition is None or frame is None or asks_for_counts(condition.test):
-        return None
-    place = f"{PurePath(frame.file).name}:{condition.line}"
-    if tells_ranks_apart(condition):
-        callers = {one.op for rank, one in desync.issued.items() if rank in desync.minority}
-        return OF_A_BARRIER.format(place=place) if callers == {"barrier"} and desync.cause is Cause.EXTRA else None
-    if condition.is_cache:
-        return OF_A_CACHE
-    if condition.test == DESTRUCTOR:
-        return OF_A_DESTRUCTOR
-    return OF_A_VALUE.format(place=place) if condition.is_if else None
+        return unshared_call_remedies.OF_A_CONTINUE
+    own = [one.op for rank, one in desync.issued.items() if rank in desync.minority and desync.cause is Cause.EXTRA]
+    return unshared_call_remedies.by_the_test(desync.comparison, own)
 
 
 def _witnesses(desync: Desync, everyone: Sequence[int], code: SourceCode | None, *, passed_over: bool) -> list[Where]:
@@ -370,9 +336,17 @@ def _by_stacks(stack_desync: StackDesync | None, details: Sequence[str]) -> Iter
                 *passed,
                 *stack_desync.where(note),
             ],
-            remedy=OF_A_CONTINUE if passed else None,
+            remedy=_remedy_of_stacks(stack_desync, passed_over=bool(passed)),
             details=(*details, *([BY_THE_SOURCE] if stack_desync.is_told_by_the_source else [])),
         )
+
+
+def _remedy_of_stacks(stack_desync: StackDesync, *, passed_over: bool) -> str | None:
+    """Likewise, where only stacks show how the ranks diverged."""
+    if passed_over:
+        return unshared_call_remedies.OF_A_CONTINUE
+    own = [one.operation for one in stack_desync.minority if stack_desync.cause is Cause.EXTRA]
+    return None if stack_desync.tied else unshared_call_remedies.by_the_test(stack_desync.comparison, own)
 
 
 def _departed(first: FirstDivergence | None) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ def _is_how(name: str) -> bool:
 
 
 def _share_weights(sides: Sequence[Sequence[int]], after: Mapping[int, str]) -> bool:
-    """Whether ranks of two sides have the same weights."""
+    """Whether two ranks with different settings have the same weights."""
     return len({(side, after[rank]) for side in sides for rank in side}) > len({*after.values()})
 
 
