@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.methods import is_property, takes_its_object
 from ddpdoctor.source.program.project import Project, Source
 from ddpdoctor.source.program.registries import LookUp, Owner, Registries, entries, look_up
 from ddpdoctor.source.program.started_functions import STARTERS, Start, call_by_partial, start_in
@@ -86,8 +87,9 @@ class Index:
     _handed: list[Start] = field(default_factory=list)
     """The starts of processes with a parameter of the function around."""
     _of_parameters: list[tuple[Scope, RawCall]] = field(default_factory=list)
-    _partials: list[tuple[Scope, RawCall]] = field(default_factory=list)
     """The calls of a parameter of the function around."""
+    _partials: list[tuple[Scope, RawCall]] = field(default_factory=list)
+    """The calls that partials stand for, as far as their arguments are given."""
     _stubs: list[Scope] = field(default_factory=list)
     _real: dict[int, Scope] = field(default_factory=dict)
     """By stub, the method of the only class below that does the work."""
@@ -264,8 +266,11 @@ class Index:
         if made is not None:
             self.constructions.setdefault(id(made), []).append((scope, call))
         if target is not None:
-            first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
-            self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), first))
+            self._called_from(scope, call, target)
+
+    def _called_from(self, scope: Scope, call: RawCall, target: Scope) -> None:
+        first = int(takes_its_object(target))
+        self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), first))
 
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)
@@ -334,8 +339,7 @@ class Index:
             if target is None and isinstance(call.node.func, ast.Attribute):
                 self.methods[call.last].append((scope, call))
             elif target is not None and not any(site.spawned for site in self.sites.get(id(target), ())):
-                first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
-                self._site(target, Site(scope, call, tuple(call.node.args), _keywords(call.node), first))
+                self._called_from(scope, call, target)
         self._partials.clear()
 
     def _given(self, scope: Scope, name: str) -> list[Scope]:
@@ -383,15 +387,6 @@ def _unquoted(written: str) -> str:
 
 def _keywords(node: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
     return tuple((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None)
-
-
-def is_property(scope: Scope) -> bool:
-    """Whether a method is read like an attribute: what is called is then what it returns."""
-    return any(dotted(decorator).endswith("property") for decorator in scope.decorators)
-
-
-def _is_static(scope: Scope) -> bool:
-    return any(dotted(decorator) == "staticmethod" for decorator in scope.decorators)
 
 
 def _parses_options(value: ast.expr | None) -> bool:
