@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
-from tests.analysis.replicas.test_training_divergence import Make, found, job_of
+from tests.audited_steps import Make, found, job_of
 
 
 def in_modes(first: dict[int, str], then: dict[int, str]) -> Make:
