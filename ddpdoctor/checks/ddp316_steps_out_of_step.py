@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.first_divergence import FirstDivergence
@@ -158,7 +157,7 @@ def _by_stacks(found: StackDesync) -> Finding:
         ranks=found.culprits,
         where=[
             *(
-                Where.at(replace(frame, line=jump.line), rank=None, note=f"`continue` if `{jump.test}`")
+                Where.at(frame.at_line(jump.line), rank=None, note=f"`continue` if `{jump.test}`")
                 for jump in loop.jumps[:SHOWN_SKIPS]
                 if frame is not None and jump.word == "continue"
             ),
@@ -353,7 +352,7 @@ def _of_a_loop(forward: OtherForward, comparison: Comparison, code: SourceCode |
     loop, frame = comparison.loop, comparison.frame
     if values or loop is None or frame is None or comparison.relation not in (Relation.PAST, Relation.WITHIN):
         return values
-    return [Where.at(replace(frame, line=loop.line), rank=minority[0], note=f"the loop `{loop.head}`")]
+    return [Where.at(frame.at_line(loop.line), rank=minority[0], note=f"the loop `{loop.head}`")]
 
 
 def _by_turns(skipped: SkippedBatch, desyncs: Desyncs, code: SourceCode | None) -> Finding:

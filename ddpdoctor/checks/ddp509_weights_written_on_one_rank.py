@@ -35,6 +35,7 @@ REWRAP = (
 OF_EACH = "write the same values on every rank: draw them from the same seed, or write them on one rank and broadcast the result"
 EACH_WROTE = "each wrote other values into {written} {place}"
 CHANGES_MODEL = "adds or replaces the parameter"
+REMEDIES = {HowWritten.CHANGED_MODEL: REWRAP}
 DID = {
     HowWritten.WROTE: "wrote {written} {place}",
     HowWritten.KEPT: "kept {written}, which all other ranks wrote {place}",
@@ -66,10 +67,9 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         unseen = code if found.shown not in SHOWN else None
         by_some = [*weight_writes.by_some(unseen, found.ranks, (found.ranks, others))]
         written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
-        remedy = PARTLY_LOADED if partly else OF_EACH if by_each else None
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else NOTES[found.shown],
-            remedy=REWRAP if found.how is HowWritten.CHANGED_MODEL else remedy,
+            remedy=OF_EACH if by_each else PARTLY_LOADED if partly else REMEDIES.get(found.how),
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
         yield replace(shown, where=(*written_by, *shown.where))

@@ -80,7 +80,7 @@ def _past_the_step(found: StepSkipped, code: SourceCode | None) -> tuple[Where, 
     if len(ways) != 1:
         return ()
     line, note = ways[0]
-    return tuple(Where.at(replace(frame, line=line), rank=rank, note=note) for rank in found.ranks)
+    return tuple(Where.at(frame.at_line(line), rank=rank, note=note) for rank in found.ranks)
 
 
 def _note(found: StepSkipped, code: SourceCode | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.frames import Frame, users_frame
@@ -43,7 +42,7 @@ def waited_for(
     if kind is Activity.COMPUTING and stays and not _ASKS_THE_DEVICE.isdisjoint(map(_last_name, known.calls)):
         if called is None:
             return Activity.DEVICE, "a read from the device", place
-        return Activity.COLLECTIVE, called.op, replace(place, line=called.line)
+        return Activity.COLLECTIVE, called.op, place.at_line(called.line)
     return None
 
 
