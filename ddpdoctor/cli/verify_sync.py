@@ -168,6 +168,7 @@ def _track(script: TrainingScript, audit: Audit, options: ReportOptions, *, stal
     from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
     from ddpdoctor.cli.waits import Waits
     from ddpdoctor.transport.store_files import IMPORT_SECONDS
+    from ddpdoctor.workflows.verify_notes import audited_steps
     from ddpdoctor.workflows.verify_rerun import exact
     from ddpdoctor.workflows.verify_script import Tracked, track_script
 
@@ -198,7 +199,7 @@ def _track(script: TrainingScript, audit: Audit, options: ReportOptions, *, stal
         evidence = with_command(evidence, options)
         report = judge(evidence, options)
         evidence = with_excerpts(evidence, report)
-        facts = _steps_audited(evidence)
+        facts = audited_steps(evidence)
         if not machine_readable:
             output.table(facts)
         code = show(report, options, evidence=evidence, facts=facts)
@@ -226,17 +227,6 @@ def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None
     if options.format is Format.TEXT:
         output.table(facts)
     conclude(evidence, options, facts=facts)
-
-
-def _steps_audited(evidence: Evidence) -> tuple[tuple[str, str], ...]:
-    """How many steps of a followed script were audited, in words; nothing where no replicas could be compared."""
-    from ddpdoctor.analysis.replicas.divergence import Divergences
-    from ddpdoctor.derivation import deriver
-
-    found = deriver(evidence)(Divergences)
-    if found is None:
-        return ()
-    return (("audited", f"{found.audited:,} of {found.steps:,} steps, on {found.world_size} ranks"),)
 
 
 def comparison_facts(replicas: Replicas) -> tuple[tuple[str, str], ...]:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned, number_made, with_left_out
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, is_just_averaged
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
-from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence import Evidence, RankFacts, by_rank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.training_trace_files import second_wraps
@@ -22,6 +22,14 @@ _MOMENTS = {
     "end": "at the end of the process",
 }  # fmt: skip
 LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
+
+
+def audited_steps(evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    """How many steps of a followed script all ranks audited, in words; nothing where they made none."""
+    tracks = by_rank(evidence.per_rank(Track))
+    steps = with_left_out(tracks)
+    made = number_made(tracks, steps)
+    return (("audited", f"{len(steps):,} of {made:,} steps, on {len(tracks)} ranks"),) if made else ()
 
 
 def how_it_ended(script: Path, directory: Path, code: int, started: str) -> tuple[str, ...]:

@@ -16,11 +16,12 @@ from ddpdoctor.agent.inside.schema.final_records import End
 from ddpdoctor.agent.inside.schema.model_records import WrappedTwice
 from ddpdoctor.agent.inside.schema.rank_end import COMPARING, GaveUp
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
-from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.training_trace import Left, Track
 from ddpdoctor.workflows import verify_script
 from ddpdoctor.workflows.training_script import Audit, TrainingScript
 from ddpdoctor.workflows.verify_notes import (
+    audited_steps,
     ends_not_compared,
     how_it_ended,
     not_probed,
@@ -29,6 +30,7 @@ from ddpdoctor.workflows.verify_notes import (
     without_a_final_record,
     wrapped_twice,
 )
+from tests.audited_steps import job_of
 
 
 def test_a_script_that_failed_is_told_with_its_exit_code(tmp_path: Path) -> None:
@@ -133,3 +135,11 @@ def test_a_probe_that_ran_nowhere_is_told() -> None:
     assert not_probed([never, replace(never, never_probed=False)]) == ()
     assert not_probed([replace(never, steps_made=0)]) == ()
     assert not_probed([]) == ()
+
+
+def test_audited_steps_are_counted() -> None:
+    """A job of 40 steps, of which one was audited, is not known to be healthy: the command says how many were audited."""
+    assert audited_steps(job_of(lambda *_: {}, steps=1, steps_made=[40] * 3)) == (
+        ("audited", "1 of 40 steps, on 3 ranks"),
+    )
+    assert audited_steps(Evidence()) == ()

@@ -33,6 +33,12 @@ def with_left_out(tracks: Mapping[int, Track]) -> list[ByRank]:
     return aligned({rank: replace(track, steps=track.steps + track.left_out) for rank, track in tracks.items()})
 
 
+def number_made(tracks: Mapping[int, Track], steps: Iterable[ByRank]) -> int:
+    """How many optimizer steps the ranks made, audited or not; `steps` are those that they audited."""
+    made = [track.steps_made for track in tracks.values() if track.steps_made is not None]
+    return max([*made, *(one.step + 1 for seen in steps for one in seen.values())], default=0)
+
+
 def step_of(seen: Mapping[int, StepSeen | UnwrappedSeen | ProbeSeen | EvaluationSeen]) -> int:
     """The number of this step, on the rank that has made most."""
     return max(one.step for one in seen.values())

@@ -51,8 +51,6 @@ class Divergences:
 
     steps: int
     """How many optimizer steps the job made."""
-    audited: int = 0
-    """How many of them all ranks audited."""
     world_size: int
     """The number of ranks."""
     found: tuple[Divergence, ...] = ()

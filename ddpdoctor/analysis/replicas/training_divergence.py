@@ -9,7 +9,15 @@ from itertools import islice
 
 from typing_extensions import assert_never
 
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, StepKey, aligned, last_equal, step_of, with_left_out
+from ddpdoctor.analysis.replicas.aligned_steps import (
+    ByRank,
+    StepKey,
+    aligned,
+    last_equal,
+    number_made,
+    step_of,
+    with_left_out,
+)
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
 from ddpdoctor.analysis.replicas.different_forwards import different_forwards
@@ -76,7 +84,6 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     each = of_each_group(of_rank, _of_replicas)
     return Divergences(
         steps=max(one.steps for one in each),
-        audited=max(one.audited for one in each),
         world_size=len(of_rank),
         found=tuple(_first_of_each(found for one in each for found in one.found)),
     )
@@ -110,13 +117,7 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
     found += _read_early(by_rank)
     found += different_forwards(by_rank)
     found += differing_copies(by_rank, until=last) if not averaged else ()
-    made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
-    return Divergences(
-        steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
-        audited=len(compared),
-        world_size=len(by_rank),
-        found=tuple(found),
-    )
+    return Divergences(steps=number_made(by_rank, steps), world_size=len(by_rank), found=tuple(found))
 
 
 def _without_an_optimizer(tracks: Mapping[int, Track]) -> tuple[int, ...]:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from ddpdoctor.analysis.replicas.divergence import Divergences
-from ddpdoctor.derivation import derived
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
@@ -37,13 +35,6 @@ def test_a_rank_that_loads_less_than_its_peers_is_said_to_have_kept_the_rest() -
         "before step 0 of 1, rank 2 kept 1 of 2 parameters (head), which all other ranks wrote outside the optimizer"
     )
     assert "strict=True" in written.remedy
-
-
-def test_audited_steps_are_counted() -> None:
-    """A job of 40 steps, of which one was audited, is not known to be healthy: the command says how many were audited."""
-    divergences = derived(job_of(lambda *_: {}, steps=1, steps_made=[40] * 3), Divergences)
-    assert divergences is not None
-    assert (divergences.audited, divergences.steps) == (1, 40)
 
 
 def test_draws_are_the_same_only_where_ranks_draw() -> None:
