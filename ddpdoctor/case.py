@@ -13,7 +13,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
@@ -43,18 +43,34 @@ MAX_CASE_BYTES = 2 << 30  # a 4,096-rank case without raw dumps is about 400 MB;
 
 
 def redact(evidence: Evidence) -> Evidence:
-    """`evidence` with every string redacted, so that neither a report nor a case can leak a secret."""
-    clean = _clean(evidence, {})
+    """`evidence` with every string redacted, so that neither a report nor a case can leak a secret.
+
+    A fact that was redacted last time is not redacted again: a report, its page and the case are made of the same facts.
+    """
+    last = tuple(_LAST_REDACTED)  # in memory until this call ends, so that no other object takes the identity of a fact
+    seen = {id(fact): clean for fact, clean in last}
+    clean = _clean(evidence, seen)
     assert isinstance(clean, Evidence)
+    _LAST_REDACTED[:] = [pair for one in _facts_of(evidence) for pair in ((one, seen[id(one)]), (seen[id(one)],) * 2)]
     return clean
+
+
+_LAST_REDACTED: list[tuple[Any, Any]] = []
+"""Facts, each with what `redact` made of it."""
+
+
+def _facts_of(evidence: Evidence) -> Iterator[Any]:
+    yield from evidence.job
+    for facts in evidence.ranks:
+        yield from facts.facts
+    for attempt in evidence.earlier:
+        yield from _facts_of(attempt)
 
 
 def save(evidence: Evidence, path: Path) -> Path:
     """Write `evidence`, redacted, to `path`: a file where it ends in .json, else a directory. Returns the file."""
     file = path if path.suffix == ".json" else path / CASE_FILE
-    document = _in_json(
-        {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_clean(_to_builtins(evidence), {})}
-    )
+    document = _in_json({"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_to_builtins(redact(evidence))})
     write_atomically(file, msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), private=True)
     return file
 
@@ -285,8 +301,8 @@ class _Document(msgspec.Struct):
     earlier: list[_Document] = []
 
 
-def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence of any kind
-    """`value`, evidence or JSON, redacted; itself where there is nothing to redact. `seen` holds what is shared."""
+def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
+    """`value`, evidence of any kind, redacted; itself where there is nothing to redact. `seen` holds what is shared."""
     if isinstance(value, str):
         return value if isinstance(value, Enum) else redact_text(value)
     if isinstance(value, _HARMLESS):
@@ -298,11 +314,14 @@ def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence 
 
 def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
-        return {
-            _clean(key, seen): REDACTED if isinstance(item, str) and names_a_secret(str(key)) else _clean(item, seen)
+        keys = [_clean(key, seen) for key in value]
+        items = [
+            REDACTED if isinstance(item, str) and names_a_secret(str(key)) else _clean(item, seen)
             for key, item in value.items()
-        }
-    if isinstance(value, tuple | list):
+        ]
+        same = all(map(is_, keys, value)) and all(map(is_, items, value.values()))
+        return value if same else dict(zip(keys, items, strict=True))
+    if isinstance(value, tuple | list | frozenset):
         if all(issubclass(kind, _HARMLESS) for kind in set(map(type, value))):
             return value
         items = _clean_texts(value) or [_clean(item, seen) for item in value]
@@ -325,7 +344,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _clean_texts(texts: Sequence[Any]) -> list[str] | None:
+def _clean_texts(texts: Collection[Any]) -> list[str] | None:
     """Arguments or lines, redacted with a view of those beside each: the name of a secret and its value may be two texts.
 
     None for anything but a few texts: each is redacted for itself then.

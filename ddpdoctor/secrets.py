@@ -324,14 +324,16 @@ _SECRET_NAME = re.compile(rf"(?i)^(?:{_NAME}|.{{0,60}}[_-](?:pwd|pass|pw|key|pat
 _CLASSES = ((re.compile(r"[a-z]"), "a"), (re.compile(r"[A-Z]"), "A"), (re.compile(r"[0-9]"), "0"))
 
 
-_DIGEST = re.compile(
-    r"[0-9a-f]{1,59}"
-)  # of a tensor; a trace has millions, and the patterns above leave them as they are
+# digests of tensors and numbers: a trace has millions, and the patterns above leave them as they are
+_HARMLESS = re.compile(r"[0-9a-f]{1,59}|-?\d{1,20}\.\d{1,30}(?:e[+-]\d{1,3})?")
 
 
 def redact_text(text: str) -> str:
     """`text` with everything that looks like a password, token or key replaced by `<redacted>`."""
-    return text if _DIGEST.fullmatch(text) else _redacted(text)
+    if _HARMLESS.fullmatch(text):
+        return text
+    clean = _redacted(text)
+    return text if clean == text else clean  # itself, and not an equal text that was redacted before
 
 
 @lru_cache(maxsize=1 << 16)  # the same few file names and dtypes stand in the records of thousands of ranks

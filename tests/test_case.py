@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,22 @@ def test_a_name_and_its_secret_in_two_texts_or_in_a_key_do_not_leave() -> None:
     assert clean.notes == ("train.py", "--db-password", "<redacted>", "--lr", "0.1")
     assert clean.meta == {"https://me:<redacted>@host/": "x"}
     assert case.redact(Evidence(notes=("one", "two"))).notes == ("one", "two")
+
+
+def test_what_was_redacted_is_redacted_once_and_what_is_new_beside_it_is_redacted_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The report, its page and the case are made of the same facts."""
+    track = Track(method="sum", every=1, ignored_buffers=frozenset({"password=correct-horse"}))
+    job = Evidence(ranks=(RankFacts(rank=0, host="node-a", facts=(track,)),))
+    clean = case.redact(job)
+    assert clean.per_rank(Track)[0].ignored_buffers == {"password=<redacted>"}
+    redacted: list[str] = []
+    monkeypatch.setattr(case, "redact_text", lambda text: redacted.append(text) or text.replace("correct-horse", "x"))
+
+    assert case.redact(job).ranks[0].facts[0] is case.redact(clean).ranks[0].facts[0] is clean.ranks[0].facts[0]
+    assert set(redacted) == {"node-a"}
+    assert case.redact(replace(job, notes=("password=correct-horse",))).notes == ("password=x",)
 
 
 @given(st.text())
