@@ -73,11 +73,15 @@ _REMEDIES = {
         "give each rank at least two samples per step where batch norm is trained: drop_last=True, or a batch size that leaves "
         "no single sample on a rank"
     ),
+    r"No backend type associated with device type cpu": (
+        "move the tensor to the GPU of its rank before the call (objects that torch pickles follow torch.cuda.current_device()), "
+        "or give the group a backend for both: init_process_group('cpu:gloo,cuda:nccl')"
+    ),
     r"(?:CUDA|HIP) error: .*(?:illegal memory access|device-side assert|misaligned address)": (
         "run it again with CUDA_LAUNCH_BLOCKING=1, which gives the line of the kernel that failed: most often an index is out of "
         "range"
     ),
-    r"(?:CUDA|HIP) error: .*(?:ECC|[Nn]vlink|unspecified launch failure|hardware)": (
+    r"(?:CUDA|HIP) error: .*(?:ECC|NVLink|[Nn]vlink|unspecified launch failure|hardware)": (
         "look at the GPU of this rank (`dmesg | grep Xid`, `ddpdoctor env` on its host), and leave it out until it is reset"
     ),
     r"[Cc]an(?:'t|not) allocate memory|std::bad_alloc|^MemoryError": (

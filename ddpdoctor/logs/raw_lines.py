@@ -51,6 +51,7 @@ _WORDS_WITHOUT_RARE_LETTERS = (
     b" stuck",
     b"nnodes",
     b"side assert",
+    b"unused param",
     b"low on res",
     b"orovod",
     b": [allreduce",

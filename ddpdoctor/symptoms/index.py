@@ -18,6 +18,7 @@ CODE = re.compile(r"\bDDP\d{3}\b", re.IGNORECASE)
 PER_PLACE = 0.04  # what each place in a symptom's list of findings costs
 UNLIKE = 0.42  # texts with a lower similarity to the query are not shown
 FAR_BELOW = 0.65  # nor is a finding whose score is below this share of the best one's
+LEAST_OF_A_PHRASE = 12  # characters of a symptom that means the same within a long line
 # what a wrapper, a part of an error text, and the name or summary of a rule are worth beside an error text itself
 WRAPPER, PARTLY, BY_NAME = 0.8, 0.85, 0.75
 
@@ -62,6 +63,8 @@ class _Entry:
     codes: tuple[str, ...]
     by: MatchedBy
     factor: float
+    phrase: str = ""
+    """The text of a symptom in lower case, where it is long enough to mean the same wherever it stands; else empty."""
 
     def contradicts(self, numbers: frozenset[str]) -> bool:
         """Whether this is an error text with a number of its own, and a line with these numbers has others in place of it."""
@@ -107,9 +110,11 @@ class SymptomIndex:
         yield from self._error_texts(line)
         kind = secondary_error(line)
         asked = self.words.known(words_of(line))
+        lower = line.lower()
         alike: list[tuple[float, _Entry]] = []
         for entry in self._entries:
-            likeness = 1.0 if kind is not None and entry.text == kind.value else self.words.likeness(asked, entry.words)
+            same = (kind is not None and entry.text == kind.value) or (entry.phrase and entry.phrase in lower)
+            likeness = 1.0 if same else self.words.likeness(asked, entry.words)
             if likeness * entry.factor >= UNLIKE:
                 alike.append((likeness, entry))
         numbers = frozenset(NUMBER.findall(line))
@@ -145,7 +150,9 @@ def _entries(rules: Iterable[Rule]) -> Iterator[_Entry]:
 
 
 def _entry(text: str, codes: tuple[str, ...], by: MatchedBy, factor: float, *, seen_as: str = "") -> _Entry:
-    return _Entry(seen_as or text, frozenset(words_of(text)), codes, by, factor)
+    is_phrase = by is MatchedBy.SYMPTOM and len(text) >= LEAST_OF_A_PHRASE and " " in text
+    phrase = text.lower() if is_phrase else ""
+    return _Entry(seen_as or text, frozenset(words_of(text)), codes, by, factor, phrase)
 
 
 def error_texts(rules: Iterable[Rule]) -> Iterator[tuple[Rule, tuple[str, ...]]]:

@@ -15,6 +15,7 @@ SYMPTOMS = (
             "shm-size",
             "insufficient shared memory",
             "unable to open shared memory",
+            "could not unlink the shared memory file",
         ),
     ),
     Symptom("too many open files", ("DDP410", "DDP184"), ("errno 24", "EMFILE", "ulimit -n", "ancdata")),

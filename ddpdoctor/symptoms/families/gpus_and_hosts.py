@@ -39,7 +39,7 @@ SYMPTOMS = (
     Symptom(
         "a GPU failed",
         ("DDP125", "DDP127", "DDP132", "DDP423"),
-        ("Xid error", "fallen off the bus", "uncorrectable ECC error", "gpu lost"),
+        ("Xid error", "fallen off the bus", "uncorrectable ECC error", "uncorrectable NVLink error", "gpu lost"),
     ),
     Symptom(
         "a CUDA kernel failed",
@@ -52,5 +52,9 @@ SYMPTOMS = (
         ("DDP102", "DDP107", "DDP118", "DDP101", "DDP113"),
         ("different versions on the nodes", "version mismatch between nodes", "nccl versions differ"),
     ),
-    Symptom("the backend is missing", ("DDP413", "DDP103"), ("nccl not available", "built without nccl")),
+    Symptom(
+        "the backend is missing",
+        ("DDP413", "DDP103"),
+        ("nccl not available", "built without nccl", "isn't implemented on backend"),
+    ),
 )

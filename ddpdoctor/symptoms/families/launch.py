@@ -16,6 +16,17 @@ SYMPTOMS = (
         ("errno 111", "ECONNREFUSED", "nothing listens on the master port"),
     ),
     Symptom(
+        "an address cannot be assigned",
+        ("DDP209", "DDP201", "DDP203"),
+        (
+            "errno 99",
+            "EADDRNOTAVAIL",
+            "Cannot assign requested address",
+            "system error: 10049",
+            "the requested address is not valid in its context",
+        ),
+    ),
+    Symptom(
         "the store is tried again and again",
         ("DDP203", "DDP216", "DDP204"),
         ("TCP client failed to connect/validate to host - retrying", "the port of the store resets connections"),
@@ -52,6 +63,7 @@ SYMPTOMS = (
             "unrecognized arguments: --local-rank",
             "environment variable RANK expected, but not set",
             "the following arguments are required: --local_rank",
+            "Override 'local-rank' not found",
         ),
     ),
     Symptom(

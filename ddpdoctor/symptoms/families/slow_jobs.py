@@ -11,6 +11,14 @@ SYMPTOMS = (
         ("the job is slow", "each step takes long", "slow steps", "low samples per second"),
     ),
     Symptom(
+        "DDP looks for unused parameters and finds none",
+        ("DDP604", "DDP404"),
+        (
+            "did not find any unused parameters in the forward pass",
+            "Warning: find_unused_parameters=True was specified in DDP constructor",
+        ),
+    ),
+    Symptom(
         "slower with more GPUs",
         ("DDP608", "DDP606", "DDP602", "DDP601", "DDP603", "DDP213"),
         ("no speedup with ddp", "scaling is bad", "2 gpus are slower than 1", "poor scaling efficiency"),
