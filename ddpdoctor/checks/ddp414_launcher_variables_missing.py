@@ -23,12 +23,18 @@ RULE = Rule(
             regex=r"environment variable \w+ expected, but not set",
         ),
         ErrorPattern(
+            regex=r"KeyError: '(?:RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+            frames=r"(?:\bos\.py|<frozen os>):__getitem__",  # of os.environ, and not of another dict
+            without_stack=False,
+        ),
+        ErrorPattern(
             regex=r"unrecognized arguments: .{0,200}--local[-_]rank|arguments are required: .{0,200}--local[-_]rank",
         ),
     ),
 )
 
 _EXPECTED = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
+_READ = re.compile(r"KeyError: '(?P<name>\w+)'")
 _OPTION = re.compile(r"--local[-_]rank")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 OTHERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")  # a script then takes what is missing from these
@@ -47,9 +53,10 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
     if not found:
         return
     words, where = found[0].text, [where for failure in found[:1] for where in failure.where()]
-    if variable := _EXPECTED.search(words):
+    if variable := _EXPECTED.search(words) or _READ.search(words):
+        needs = "the script reads" if variable.re is _READ else "init_process_group needs"
         yield RULE.finding(
-            f"{variable['name']} was not set on {who(found)}, and init_process_group needs it",
+            f"{variable['name']} was not set on {who(found)}, and {needs} it",
             ranks=unique_ranks(found),
             where=where,
             missing=[variable["name"]],
