@@ -20,7 +20,7 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ran
 
 TIMED_OUT = re.compile(
     r"Timed out waiting (?P<gloo>\d{1,15})ms for (?:recv|send) operation"
-    r"|Watchdog caught collective operation timeout.{0,400}?Timeout\(ms\)=(?P<nccl>\d{1,15})"
+    r"|(?:Watchdog caught collective operation timeout|\] Work WorkNCCL).{0,400}?Timeout\(ms\)=(?P<nccl>\d{1,15})"
     r"|wait timeout after (?P<store>\d{1,15})ms"
     r"|Ranks? [\d, ]+ failed to pass monitoredBarrier in (?P<barrier>\d{1,15}) ms",
     re.DOTALL,

@@ -15,8 +15,9 @@ _SHOWS_A_FAILURE = re.compile(
     | ^(?:\S+\ ){0,5}[|\-\[\s(]*(?:ERROR|CRITICAL|FATAL)\b(?!\s{0,8}[:=]?\s{0,8}0\b)
     | ^(?:[\w./-]+:\ ){0,2}(?:fatal\ )?[Ee]rror:\s
     | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \() | \b[a-z_]\w*\.Error:
+    | ^[A-Z]\w{0,60}(?:Error|Exception)\ {4,}Traceback\b               # of a notebook
     | \b[Ee](?:xception|rror):\ ['"]?[A-Z]\w*(?:Error|Exception)\(
-    | \|CCL_ERROR\|                                                   # of Intel's oneCCL
+    | \|CCL_ERROR\| | \|CCL_WARN\|.{0,400}\bstatus:\ failed\b           # of Intel's oneCCL
     | ^E[A-Z]\d{4}:\ | \bNPU\ (?:function\ )?error\b                  # of Ascend
     | ^(?:\S+\ )?(?:ba|da|z)?sh:\ .{0,400}(?:No\ such\ file\ or\ directory|command\ not\ found|Permission\ denied)$
     | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \b(?:Cuda|HIP)\ failure\b
@@ -72,6 +73,7 @@ _MEANS_NOTHING = re.compile(
     | Failed\ to\ open\ libibverbs | NET/Plugin | NCCL\ WARN\ MSCCL | NUMA\ auto\ balancing
     | NCCL\ WARN\ Missing\ "?\w{1,40}=\w{1,20}"?\ from\ (?:kernel\ command\ line|environment)
     | Got\ async\ event\ :\ (?:client\ reregistration|(?:GID\ table|LID|P_Key|SM)\ change|port\ active)
+    | :\ [IW]\ (?:external/\w{1,40}/)?(?:tensorflow|xla)/           # of TensorFlow, which tells so when it only warns
     | NCCL\ WARN\ NCCL\ build\ date | cudaDriverVersion
     | \b\w*Warning: | ^\s*warnings\.warn | \bWARNING\b.{0,400}(?:ModuleNotFound|Import)Error
     | [Ff]ailed\ to\ load\ image\ Python\ extension
@@ -82,6 +84,7 @@ _MEANS_NOTHING = re.compile(
     re.VERBOSE,
 )
 _EXPLAINS = re.compile(
+    r"did not find any unused parameters|"
     r"generated a random run_id|master_addr is only used for static rdzv_backend|hostname of the client socket cannot "
     r"be retrieved|"
     r"GLOBAL_RANK: 0, MEMBER: 1/1\b|NCCL_SOCKET_IFNAME set by environment|GLOO_SOCKET_IFNAME|Pandarallel will use "
@@ -97,7 +100,7 @@ _AT_WORK = re.compile(
 )
 _OF_A_JOB = re.compile(
     r"\[rank\d+\]|\btorch\b|torchrun|torch\.distributed|NCCL INFO|\bnccl\b|\bgloo\b|DeepSpeed|deepspeed|accelerate|"
-    r"lightning|Megatron|GLOBAL_RANK|PyTorchJob|\bDDP\b|"
+    r"lightning|Megatron|GLOBAL_RANK|PyTorchJob|\bDDP\b|\[c10d\b|Setting OMP_NUM_THREADS|\bRay cluster\b|\bBarrier stage\b|"
     r"world_size|WORLD_SIZE|local_rank|process group|init_process_group|exits successfully|Training (?:completed|finished|done)|"
     r"(?<!\w)(?:epoch|step|iteration|iter|it)\b[ \]:=#/]*\d|\bloss\b['\": =]*[\d.]+|\d(?:it/s|s/it)|\brank[ =:]*\d",
     re.IGNORECASE,

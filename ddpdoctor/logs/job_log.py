@@ -230,7 +230,7 @@ def _take_event(log: LogContents, event: launchers.Event, text: str) -> None:
         case launchers.RankEnded(rank=rank, code=code, launcher=launcher, pid=pid):
             log.launcher = log.launcher or launcher
             if launcher != "Slurm" or log.launcher == "Slurm":  # a task may be a torchrun, and no rank
-                log.of(rank).code, log.of(rank).pid = code, pid
+                _end(log, log.of(rank), code, pid)
         case launchers.RanksEnded(ranks=ranges, code=code, launcher=launcher):
             log.launcher = log.launcher or launcher
             if log.launcher == launcher:
@@ -243,7 +243,8 @@ def _take_range(log: LogContents, named: range, code: int) -> None:
     ranks = range(named.start, min(named.stop, MOST_RANKS))[: MAX_NAMED_IN_RANGES - log.named_in_ranges]
     log.named_in_ranges += len(ranks)
     log.left_out_of_ranges += max(0, named.stop - named.start) - len(ranks)
-    alike = RankLines(code=code, of_a_range=True)
+    alike = RankLines(of_a_range=True)
+    _end(log, alike, code, None)
     for rank in ranks:
         known = log.ranks.get(rank)
         if known is None:
@@ -254,7 +255,11 @@ def _take_range(log: LogContents, named: range, code: int) -> None:
         if known is None or known.of_a_range:
             log.ranks[rank] = alike
         else:
-            known.code, known.pid = code, None
+            _end(log, known, code, None)
+
+
+def _end(log: LogContents, rank: RankLines, code: int, pid: int | None) -> None:
+    rank.code, rank.pid, rank.after_the_end = code, pid, log.ended_by is not None
 
 
 def _is_of_the_end(error: RankError, log: LogContents) -> bool:

@@ -124,7 +124,10 @@ _MPICH_ABORT = re.compile(
 _HYDRA_RANK = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT ")
 _HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d{1,3})|EXIT (?:CODE|STATUS): (\d{1,9}))")
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
-_COMPOSER = re.compile(r"\bRank (\d{1,9}) crashed with exit code (-?\d{1,9})\.")
+_COMPOSER = re.compile(
+    r"\bRank (\d{1,9}) crashed with exit code (-?\d{1,9})\.|^ERROR:composer\.\S+:Global rank (\d{1,9}) \(PID \d{1,9}\) exited "
+    r"with code (-?\d{1,9})"
+)
 _HOROVOD = re.compile(r"^Process (\d+) exit with status code (\d+)")
 _SHELL_KILLED = re.compile(
     r"(?:line \d+: +|^\[\d+\]\+? +|^)(?:\d+ )?(Killed|Terminated|Segmentation fault|Aborted|Bus error)(?: +\(core "
@@ -214,7 +217,7 @@ def _ends(text: str) -> Iterator[Event]:
     elif found := _HOROVOD.match(text):
         yield RankEnded(rank=int(found[1]), code=_of_a_shell(int(found[2])), launcher="Horovod")
     elif found := _COMPOSER.search(text):
-        yield RankEnded(rank=int(found[1]), code=int(found[2]), launcher="composer")
+        yield RankEnded(rank=int(found[1] or found[3]), code=int(found[2] or found[4]), launcher="composer")
     elif found := _MPICH_ABORT.match(text):
         yield RankEnded(rank=int(found[2]), code=int(found[1]) & LARGEST_CODE, launcher="mpirun")
     elif found := _HYDRA_END.match(text):

@@ -34,6 +34,8 @@ class RankLines:
     """Its lines that show a failure."""
     code: int | None = None
     """Its exit code, or -N for signal N."""
+    after_the_end: bool = False
+    """Whether a launcher shows its end behind the line by which somebody ended the whole job."""
     pid: int | None = None
     """Its process, where a launcher shows it."""
     host: str = ""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ddpdoctor.analysis.crashes.error_patterns import secondary_error
 from ddpdoctor.evidence.frames import Frame, is_launchers
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.grouping import grouped
 from ddpdoctor.logs.failure_signs import form_of, warns
 from ddpdoctor.logs.log_contents import LogContents, RankLines, possible_rank
 
@@ -23,6 +24,8 @@ _RANK_NAMED = re.compile(
     r"\(PID:\d+, Device:\d+, RankID:(\d{1,9})\)|^\[Rank:(\d{1,9})\] |^Rank (\d{1,9}): found \w|"
     r"^Rank (\d{1,9}) successfully reached monitoredBarrier, but"
 )
+# of torch_xla, before the traceback of the process: on one host its device is its rank
+_OF_A_DEVICE = re.compile(r"^Exception in device=[A-Z]{2,8}:(?P<rank>\d{1,4}): (?P<message>.+)$")
 # of Horovod, and of the workers that make batches for nnU-Net
 _ONE_FAILED = re.compile(
     r"Horovod detected that one or more processes exited|Abort event was set\. So someone died|"
@@ -34,7 +37,7 @@ _OF_A_WATCHDOG = re.compile(r"Watchdog caught|taking the entire process down|thr
 GRACE_SECONDS = 25.0  # torchrun waits for 30 s between SIGTERM and SIGKILL; tables show whole seconds
 LAUNCHERS_OWN = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
-    "RayTaskError", "TrainingFailedError", "WorkerGroupError",
+    "RayTaskError", "TrainingFailedError", "WorkerGroupError", "Py4JJavaError",
 }  # fmt: skip
 
 
@@ -47,6 +50,7 @@ def complete(log: LogContents) -> list[RankError]:
     _take_over_the_table(log)
     _give_to_the_ranks_that_peers_tell_of(log)
     _give_to_the_ranks_that_they_name(log)
+    _give_to_the_ranks_that_announced_them(log)
     _give_local_ranks_their_ends(log)
     _absent_from_the_table(log)
     _end_those_that_crashed(log)
@@ -113,6 +117,18 @@ def _give_to_the_ranks_that_they_name(log: LogContents) -> None:
             named = log.of(rank)
             named.tracebacks.errors.append(error)
             named.first_error = named.first_error or nobody.first_error
+
+
+def _give_to_the_ranks_that_announced_them(log: LogContents) -> None:
+    """Exceptions of no rank, where processes have said with which message they fail: all that said the same."""
+    nobody = log.of(None)
+    said = () if log.several_nodes else (found for line in nobody.said if (found := _OF_A_DEVICE.match(line)))
+    told = grouped((found["message"], possible_rank(int(found["rank"]))) for found in said)
+    for error in [*nobody.tracebacks.errors]:
+        for rank in map(log.of, told.get(error.message.partition("\n")[0], ())):
+            rank.tracebacks.errors += [error] if error not in rank.tracebacks.errors else []
+            rank.first_error = rank.first_error or nobody.first_error
+            nobody.tracebacks.errors = [other for other in nobody.tracebacks.errors if other is not error]
 
 
 def _forget(log: LogContents, number: int | None, error: RankError) -> None:
@@ -313,11 +329,14 @@ def _failed(log: LogContents) -> _Failed:
 
 
 def _ended_by_launcher(log: LogContents, rank: RankLines, failed: _Failed) -> bool:
-    """Whether the launcher ended this rank: it says so, or it sent SIGTERM, and SIGKILL 30 s later, after another's end."""
+    """Whether the launcher ended this rank: it says so, or it sent SIGTERM, and SIGKILL 30 s later, after another's end.
+
+    SIGTERM is also what all ranks get after somebody ended the whole job.
+    """
     if rank.pid is not None and rank.pid in log.closing:
         return True
-    if rank.code == -15:
-        return failed.any
+    if rank.code == -signal.SIGTERM:
+        return failed.any or rank.after_the_end
     if rank.code != -9 or rank.ended_at is None or failed.first_at is None:
         return False
     return rank.ended_at - failed.first_at >= GRACE_SECONDS

@@ -39,7 +39,11 @@ def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]
         "the cause of this failure is not in the log" if explained else "the log shows a failure that no rule explains"
     )
     ended = failures.log.ended_by if failures.log is not None else None
-    own = [failure for failure in failures.all if failure.secondary_error is not SecondaryError.ENDED]
+    own = [
+        failure
+        for failure in failures.all
+        if failure.secondary_error is not SecondaryError.ENDED and not failure.exit.ended_by_launcher
+    ]
     if ended is not None and not explained and not own:
         yield (
             f"the job was ended from outside{_by(failures.log)}: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under "

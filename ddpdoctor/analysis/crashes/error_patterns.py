@@ -53,7 +53,8 @@ _ECHOES = (
             r"dump signal (?:due to a collective timeout )?from\s+(?:another |this local )?rank|"
             r"caused the desync are:|didn't (?:join|finish) collective #\d|"
             # of Ascend's HCCL, the last as its runtime says that a stream waited in vain
-            r"Remote Rank did not send the data in time|Notify register times out|reason=\[(?:task|stream sync) timeout\]|"
+            r"Remote Rank did not send the data in time|Notify register times out|hccl [\w ]{1,40}timeout occurred|"
+            r"reason=\[(?:task|stream sync) timeout\]|"
             r"error code is (?:107020|507046|507048)\b"
         ),
     ),

@@ -157,7 +157,7 @@ def derive(
         found += failures_in_lines(log, found, errors, running=stall is not None)
         found += _out_of_memory(log, found)
         if not any(map(_failed, found)):
-            last = (*uncaught_exceptions(log), *log.cut)
+            last = (*uncaught_exceptions(log), *(log.cut if log.ended_by is None else ()))
             found += [_raised(error, errors) for error in last[:1]]
     return Failures(
         all=tuple(sorted((failure for failure in found if _failed(failure)), key=lambda failure: failure.order)),

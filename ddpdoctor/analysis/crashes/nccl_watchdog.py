@@ -15,7 +15,7 @@ from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.model import SkipCheck, group_ranks
 
 _CAUGHT = re.compile(
-    r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w+)"
+    r"(?:timeout: |\] Work )WorkNCCL\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel>\d{1,18})(?!\d))?"
 )
 # what else a watchdog says of the call, without its name: all that is left of a rank whose other lines nobody kept
