@@ -61,6 +61,48 @@ class Operator(typer.Choice):
     AVG = "avg"
 
 
+CollectiveOption = Annotated[
+    TimedCollective,
+    typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {TimedCollective.listed()}."),
+]
+SizesOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--sizes", metavar="SIZES", help="A range in factors of four (1K..64M), or sizes separated by commas."
+    ),
+]
+DtypeOption = Annotated[
+    Dtype, typer.Option("--dtype", metavar="DTYPE", help=f"Data type of the elements: {Dtype.listed()}.")
+]
+OpOption = Annotated[
+    Optional[Operator],  # noqa: UP045
+    typer.Option("--op", help="Reduction, for collectives that reduce.  [default: sum]"),
+]
+ItersOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--iters", min=1, max=100_000, help="Timed iterations per size.  [default: 5 to 500, by the budget]"),
+]
+WarmupOption = Annotated[int, typer.Option("--warmup", min=1, max=10_000, help="Warm-up iterations per size.")]
+TimeBudgetOption = Annotated[
+    float,
+    typer.Option(
+        "--time-budget", min=1, max=86_400, metavar="SECONDS", help="Skip sizes that have not started by then."
+    ),
+]
+SaveOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--save", metavar="FILE", help="Save the measurements to FILE, for --compare."),
+]
+CompareOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--compare", metavar="FILE", help="Report what is slower than in this saved run, beyond noise."),
+]
+PlotOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--plot", metavar="FILE", help="Draw bandwidth over size: a .png or .svg (needs matplotlib)."),
+]
+
+
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("allreduce-bench", short_help="Time a collective and check every value of its result.")(allreduce_bench)
@@ -70,48 +112,16 @@ def register(app: typer.App) -> None:
 @ends_alike
 def allreduce_bench(
     nproc: NprocOption = None,
-    collective: Annotated[
-        TimedCollective,
-        typer.Option("--collective", metavar="NAME", help=f"Collective to measure: {TimedCollective.listed()}."),
-    ] = TimedCollective.ALL_REDUCE,
-    sizes: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--sizes", metavar="SIZES", help="A range in factors of four (1K..64M), or sizes separated by commas."
-        ),
-    ] = None,
-    dtype: Annotated[
-        Dtype, typer.Option("--dtype", metavar="DTYPE", help=f"Data type of the elements: {Dtype.listed()}.")
-    ] = Dtype.FLOAT32,
-    op: Annotated[
-        Optional[Operator],  # noqa: UP045
-        typer.Option("--op", help="Reduction, for collectives that reduce.  [default: sum]"),
-    ] = None,
-    iters: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "--iters", min=1, max=100_000, help="Timed iterations per size.  [default: 5 to 500, by the budget]"
-        ),
-    ] = None,
-    warmup: Annotated[int, typer.Option("--warmup", min=1, max=10_000, help="Warm-up iterations per size.")] = 5,
-    time_budget: Annotated[
-        float,
-        typer.Option(
-            "--time-budget", min=1, max=86_400, metavar="SECONDS", help="Skip sizes that have not started by then."
-        ),
-    ] = 30.0,
-    save: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--save", metavar="FILE", help="Save the measurements to FILE, for --compare."),
-    ] = None,
-    compare: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--compare", metavar="FILE", help="Report what is slower than in this saved run, beyond noise."),
-    ] = None,
-    plot: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--plot", metavar="FILE", help="Draw bandwidth over size: a .png or .svg (needs matplotlib)."),
-    ] = None,
+    collective: CollectiveOption = TimedCollective.ALL_REDUCE,
+    sizes: SizesOption = None,
+    dtype: DtypeOption = Dtype.FLOAT32,
+    op: OpOption = None,
+    iters: ItersOption = None,
+    warmup: WarmupOption = 5,
+    time_budget: TimeBudgetOption = 30.0,
+    save: SaveOption = None,
+    compare: CompareOption = None,
+    plot: PlotOption = None,
     *,
     options: ReportOptions,
 ) -> None:

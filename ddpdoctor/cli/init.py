@@ -40,46 +40,60 @@ BATCH_SCRIPTS = (Launcher.SLURM, Launcher.SLURM_TASKS)
 MANIFESTS = (Launcher.K8S, Launcher.PYTORCHJOB)
 
 
+LauncherArgument = Annotated[
+    Launcher,
+    typer.Argument(metavar="LAUNCHER", help=f"Launcher of the job: {Launcher.listed()}."),
+]
+CommandArgument = Annotated[
+    Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
+    typer.Argument(metavar="-- COMMAND...", help="The training script and its options.  [default: train.py]"),
+]
+NodesOption = Annotated[int, typer.Option("--nodes", min=1, max=100_000, help="Number of nodes.")]
+NprocPerNodeOption = Annotated[
+    int, typer.Option("--nproc-per-node", min=1, max=1024, help="Ranks per node: one per GPU.")
+]
+CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=4096, help="CPUs per node, for its ranks.")]
+CpuOption = Annotated[bool, typer.Option("--cpu", help="No GPUs: the ranks use gloo.")]
+InterfaceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--interface", metavar="NAME", help="For NCCL and gloo, such as ib0.  [default: the route to MASTER_ADDR]"
+    ),
+]
+HoursOption = Annotated[int, typer.Option("--hours", min=1, max=8760, help="Time limit of the job.")]
+ImageOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--image", metavar="IMAGE", help="The container image, for k8s, pytorchjob and --container."),
+]
+ContainerOption = Annotated[
+    Optional[ContainerRuntime],  # noqa: UP045
+    typer.Option("--container", help="Under Slurm: run --image with pyxis (enroot) or apptainer."),
+]
+NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the job.")]
+OutputOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout; it must not exist."),
+]
+
+
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("init", short_help="Write a correct launch script.")(init)
 
 
 def init(
-    launcher: Annotated[
-        Launcher,
-        typer.Argument(metavar="LAUNCHER", help=f"Launcher of the job: {Launcher.listed()}."),
-    ],
-    command: Annotated[
-        Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
-        typer.Argument(metavar="-- COMMAND...", help="The training script and its options.  [default: train.py]"),
-    ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, max=100_000, help="Number of nodes.")] = 2,
-    nproc_per_node: Annotated[
-        int, typer.Option("--nproc-per-node", min=1, max=1024, help="Ranks per node: one per GPU.")
-    ] = 8,
-    cpus: Annotated[int, typer.Option("--cpus", min=1, max=4096, help="CPUs per node, for its ranks.")] = 64,
-    cpu: Annotated[bool, typer.Option("--cpu", help="No GPUs: the ranks use gloo.")] = False,
-    interface: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--interface", metavar="NAME", help="For NCCL and gloo, such as ib0.  [default: the route to MASTER_ADDR]"
-        ),
-    ] = None,
-    hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="Time limit of the job.")] = 24,
-    image: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--image", metavar="IMAGE", help="The container image, for k8s, pytorchjob and --container."),
-    ] = None,
-    container: Annotated[
-        Optional[ContainerRuntime],  # noqa: UP045
-        typer.Option("--container", help="Under Slurm: run --image with pyxis (enroot) or apptainer."),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the job.")] = "ddp",
-    output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout; it must not exist."),
-    ] = None,
+    launcher: LauncherArgument,
+    command: CommandArgument = None,
+    nodes: NodesOption = 2,
+    nproc_per_node: NprocPerNodeOption = 8,
+    cpus: CpusOption = 64,
+    cpu: CpuOption = False,
+    interface: InterfaceOption = None,
+    hours: HoursOption = 24,
+    image: ImageOption = None,
+    container: ContainerOption = None,
+    name: NameOption = "ddp",
+    output: OutputOption = None,
 ) -> None:
     """Write a launch script that is right, with checks in place."""
     from ddpdoctor.case import write_atomically

@@ -25,6 +25,25 @@ if TYPE_CHECKING:
 HELP = {"-h", "--help"}
 
 
+InjectOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--inject", metavar="CODE", help="Run the job with this fault injected, such as DDP305."),
+]
+CulpritOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--culprit", metavar="RANK", min=0, help="With --inject: rank that gets the fault.  [default: 1]"),
+]
+ParityOption = Annotated[bool, typer.Option("--parity", help="Check that N ranks compute what one process computes.")]
+ScalingOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--scaling", metavar="1,2,4", help="Measure weak and strong scaling."),
+]
+DeadlineOption = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--deadline", metavar="SECONDS", min=1, help="Time limit. [default: ended when it makes no progress]"),
+]
+
+
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
@@ -39,27 +58,11 @@ def register(app: typer.App) -> None:
 def train(
     context: typer.Context,
     nproc: NprocOption = None,
-    inject: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--inject", metavar="CODE", help="Run the job with this fault injected, such as DDP305."),
-    ] = None,
-    culprit: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--culprit", metavar="RANK", min=0, help="With --inject: rank that gets the fault.  [default: 1]"),
-    ] = None,
-    parity: Annotated[
-        bool, typer.Option("--parity", help="Check that N ranks compute what one process computes.")
-    ] = False,
-    scaling: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--scaling", metavar="1,2,4", help="Measure weak and strong scaling."),
-    ] = None,
-    deadline: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(
-            "--deadline", metavar="SECONDS", min=1, help="Time limit. [default: ended when it makes no progress]"
-        ),
-    ] = None,
+    inject: InjectOption = None,
+    culprit: CulpritOption = None,
+    parity: ParityOption = False,
+    scaling: ScalingOption = None,
+    deadline: DeadlineOption = None,
     *,
     options: ReportOptions,
 ) -> None:

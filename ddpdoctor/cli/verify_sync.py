@@ -27,6 +27,52 @@ DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the impo
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
 
 
+TargetArgument = Annotated[
+    Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
+    typer.Argument(
+        metavar="[SCRIPT [ARGS]... | CHECKPOINT...]",
+        help="A training script and its options, which come last; or checkpoints of its ranks.",
+    ),
+]
+OwnRanksOption = Annotated[
+    bool,
+    typer.Option("--own-ranks", help="The script starts its ranks itself, as with mp.spawn: run it once, with python."),
+]
+EveryOption = Annotated[
+    int,
+    typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 0.5 % overhead allows."),
+]
+ProbeEveryOption = Annotated[
+    int,
+    typer.Option(
+        "--probe-every",
+        metavar="K",
+        min=0,
+        help="Every K steps, run one batch, the same on all ranks, through the model and compare its outputs; 0: never.",
+    ),
+]
+RecomputeOption = Annotated[
+    bool,
+    typer.Option(
+        "--recompute", help="Make each checked optimizer step again, on copies: what is not reproducible is named."
+    ),
+]
+ReplayOption = Annotated[bool, typer.Option("--replay", help="Rerun the script to find the exact step and line.")]
+StallAfterOption = Annotated[
+    float,
+    typer.Option(
+        "--stall-after", metavar="SECONDS", min=1, help="End a script whose ranks record nothing for this long."
+    ),
+]
+ToleranceOption = Annotated[
+    float,
+    typer.Option("--tolerance", metavar="T", min=0, help="Checkpoints: count differences up to T, do not report them."),
+]
+DeadlineOption = Annotated[
+    float, typer.Option("--deadline", metavar="SECONDS", min=1, help="End the reference job after this time.")
+]
+
+
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
@@ -39,55 +85,16 @@ def register(app: typer.App) -> None:
 @reports
 @ends_alike
 def verify_sync(
-    target: Annotated[
-        Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
-        typer.Argument(
-            metavar="[SCRIPT [ARGS]... | CHECKPOINT...]",
-            help="A training script and its options, which come last; or checkpoints of its ranks.",
-        ),
-    ] = None,
+    target: TargetArgument = None,
     nproc: NprocOption = None,
-    own_ranks: Annotated[
-        bool,
-        typer.Option(
-            "--own-ranks", help="The script starts its ranks itself, as with mp.spawn: run it once, with python."
-        ),
-    ] = False,
-    every: Annotated[
-        int,
-        typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 0.5 % overhead allows."),
-    ] = 0,
-    probe_every: Annotated[
-        int,
-        typer.Option(
-            "--probe-every",
-            metavar="K",
-            min=0,
-            help="Every K steps, run one batch, the same on all ranks, through the model and compare its outputs; 0: never.",
-        ),
-    ] = 0,
-    recompute: Annotated[
-        bool,
-        typer.Option(
-            "--recompute", help="Make each checked optimizer step again, on copies: what is not reproducible is named."
-        ),
-    ] = False,
-    replay: Annotated[bool, typer.Option("--replay", help="Rerun the script to find the exact step and line.")] = False,
-    stall_after: Annotated[
-        float,
-        typer.Option(
-            "--stall-after", metavar="SECONDS", min=1, help="End a script whose ranks record nothing for this long."
-        ),
-    ] = STALL_SECONDS,
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            "--tolerance", metavar="T", min=0, help="Checkpoints: count differences up to T, do not report them."
-        ),
-    ] = 0.0,
-    deadline: Annotated[
-        float, typer.Option("--deadline", metavar="SECONDS", min=1, help="End the reference job after this time.")
-    ] = DEADLINE_SECONDS,
+    own_ranks: OwnRanksOption = False,
+    every: EveryOption = 0,
+    probe_every: ProbeEveryOption = 0,
+    recompute: RecomputeOption = False,
+    replay: ReplayOption = False,
+    stall_after: StallAfterOption = STALL_SECONDS,
+    tolerance: ToleranceOption = 0.0,
+    deadline: DeadlineOption = DEADLINE_SECONDS,
     *,
     options: ReportOptions,
 ) -> None:

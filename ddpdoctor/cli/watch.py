@@ -44,6 +44,70 @@ class WatchCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+CommandArgument = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Command that starts the job.")]
+StallAfterOption = Annotated[
+    Optional[float],  # noqa: UP045 - a default of None on Python 3.10
+    typer.Option(
+        "--stall-after",
+        metavar="SECONDS",
+        min=1.0,
+        help="Time without progress that counts as a stall; up to 120 while a process imports modules. [default: from the "
+        "job's step times, at least 30; 120 before the first step]",
+    ),
+]
+KillOnHangOption = Annotated[
+    bool, typer.Option("--kill-on-hang", help="End the job when its hang is explained, or after three attempts.")
+]
+VerifySyncOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        VERIFY_SYNC,
+        metavar="[=K]",
+        min=0,
+        help="Compare the replicas, too: every Kth step; without K as often as 0.5 % overhead allows.",
+    ),
+]
+ProbeEveryOption = Annotated[
+    int,
+    typer.Option(
+        "--probe-every",
+        metavar="K",
+        min=0,
+        help="With --verify-sync: every K steps, compare the model's outputs for one batch that all ranks share; 0: never.",
+    ),
+]
+RecomputeOption = Annotated[
+    bool,
+    typer.Option(
+        "--recompute",
+        help="With --verify-sync: make each checked optimizer step again, on copies, to name what is not reproducible.",
+    ),
+]
+OnDivergenceOption = Annotated[
+    OnDivergence,
+    typer.Option(help="With --verify-sync: what to do when replicas differ. Information (INFO) never stops a job."),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No status line, and nothing at the end of a healthy job.")
+]
+OnVerdictOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--on-verdict",
+        metavar="COMMAND",
+        help="Run this in a shell when there is a verdict, and when a stalled job resumes; it gets the report as JSON.",
+    ),
+]
+MetricsOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--metrics", metavar="FILE", help="Keep metrics for Prometheus in FILE (textfile collector)."),
+]
+DistributedDebugOption = Annotated[
+    DistributedDebug,
+    typer.Option(help="TORCH_DISTRIBUTED_DEBUG of the job; detail makes collectives 9 times slower."),
+]
+
+
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
@@ -56,68 +120,17 @@ def register(app: typer.App) -> None:
 
 @reports
 def watch(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Command that starts the job.")],
-    stall_after: Annotated[
-        Optional[float],  # noqa: UP045 - a default of None on Python 3.10
-        typer.Option(
-            "--stall-after",
-            metavar="SECONDS",
-            min=1.0,
-            help="Time without progress that counts as a stall; up to 120 while a process imports modules. [default: from the "
-            "job's step times, at least 30; 120 before the first step]",
-        ),
-    ] = None,
-    kill_on_hang: Annotated[
-        bool, typer.Option("--kill-on-hang", help="End the job when its hang is explained, or after three attempts.")
-    ] = False,
-    verify_sync: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            VERIFY_SYNC,
-            metavar="[=K]",
-            min=0,
-            help="Compare the replicas, too: every Kth step; without K as often as 0.5 % overhead allows.",
-        ),
-    ] = None,
-    probe_every: Annotated[
-        int,
-        typer.Option(
-            "--probe-every",
-            metavar="K",
-            min=0,
-            help="With --verify-sync: every K steps, compare the model's outputs for one batch that all ranks share; 0: never.",
-        ),
-    ] = 0,
-    recompute: Annotated[
-        bool,
-        typer.Option(
-            "--recompute",
-            help="With --verify-sync: make each checked optimizer step again, on copies, to name what is not reproducible.",
-        ),
-    ] = False,
-    on_divergence: Annotated[
-        OnDivergence,
-        typer.Option(help="With --verify-sync: what to do when replicas differ. Information (INFO) never stops a job."),
-    ] = OnDivergence.REPORT,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No status line, and nothing at the end of a healthy job.")
-    ] = False,
-    on_verdict: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--on-verdict",
-            metavar="COMMAND",
-            help="Run this in a shell when there is a verdict, and when a stalled job resumes; it gets the report as JSON.",
-        ),
-    ] = None,
-    metrics: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--metrics", metavar="FILE", help="Keep metrics for Prometheus in FILE (textfile collector)."),
-    ] = None,
-    distributed_debug: Annotated[
-        DistributedDebug,
-        typer.Option(help="TORCH_DISTRIBUTED_DEBUG of the job; detail makes collectives 9 times slower."),
-    ] = DistributedDebug.INFO,
+    command: CommandArgument,
+    stall_after: StallAfterOption = None,
+    kill_on_hang: KillOnHangOption = False,
+    verify_sync: VerifySyncOption = None,
+    probe_every: ProbeEveryOption = 0,
+    recompute: RecomputeOption = False,
+    on_divergence: OnDivergenceOption = OnDivergence.REPORT,
+    quiet: QuietOption = False,
+    on_verdict: OnVerdictOption = None,
+    metrics: MetricsOption = None,
+    distributed_debug: DistributedDebugOption = DistributedDebug.INFO,
     *,
     options: ReportOptions,
 ) -> None:
