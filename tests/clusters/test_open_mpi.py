@@ -51,7 +51,7 @@ def test_replicas_are_compared_over_both_ranks() -> None:
 
 
 def test_training_joins_both_ranks() -> None:
-    ended = mpirun("train", "--epochs", "1", "--format", "json", "--select", "DDP524")
+    ended = mpirun("train", "--max-steps", "5", "--format", "json", "--select", "DDP524")
     assert ended.returncode == 0, ended.stderr
     training = json.loads(ended.stdout)["measured"]["training"]
     assert (training["world_size"], len(set(training["weights"]))) == (2, 1)

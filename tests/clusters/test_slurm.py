@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.launch import Launch
+from tests.checks import ranks
 from tests.clusters.conftest import Slurm, own_address
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(600)]
 TORCHRUN = 'torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node 2 --master-addr 127.0.0.1 '
+KEEP = "json.dump(dict(os.environ), open(os.path.join(os.environ['SEEN'], f'{os.getpid()}.json'), 'w'))"
 
 
-def findings(stdout: str) -> dict[str, str]:
-    return {finding["code"]: finding["message"] for finding in json.loads(stdout)["findings"]}
+def launches(slurm: Slurm, folder: Path, *options: str, command: str, first: str = "pass") -> list[Launch]:
+    """What each rank knows of its launch that `srun OPTIONS COMMAND` starts; it runs `first` before, and imports no torch."""
+    program = folder / "rank.py"
+    program.write_text(f"import json, os\n{first}\n{KEEP}\n")
+    job = f"{command} --no-python {sys.executable} -S {program}"
+    ended = slurm.run("srun", *options, "bash", "-c", job, SEEN=str(folder))
+    found = [Launch.from_environ(json.loads(file.read_text())) for file in folder.glob("*.json")]
+    assert found, ended.stderr
+    return [launch for launch in found if launch is not None]
+
+
+def said_of(started: list[Launch]) -> dict[str, str]:
+    """What the rules about launches say of these ranks, each by itself: by code."""
+    reports = [diagnose(ranks(launch), select=["DDP217", "DDP218"]) for launch in started]
+    return {finding.code: finding.message for report in reports for finding in report.findings}
 
 
 def test_env_gathers_the_tasks_of_srun_though_their_names_do_not_resolve(slurm: Slurm) -> None:
@@ -44,7 +62,7 @@ def test_net_talks_between_the_tasks_of_srun(slurm: Slurm) -> None:
 
 
 def test_training_joins_the_tasks_of_srun(slurm: Slurm) -> None:
-    ended = slurm.run("srun", "-N2", "ddpdoctor", "train", "--epochs", "1", "--format", "json", "--select", "DDP524")
+    ended = slurm.run("srun", "-N2", "ddpdoctor", "train", "--max-steps", "5", "--format", "json", "--select", "DDP524")
     assert ended.returncode == 0, ended.stderr
     training = json.loads(ended.stdout)["measured"]["training"]
     assert (training["world_size"], len(set(training["weights"]))) == (2, 1)
@@ -56,35 +74,27 @@ def test_replicas_are_compared_over_the_tasks_of_srun(slurm: Slurm) -> None:
     assert "no findings" in ended.stdout
 
 
-def test_torchrun_inside_srun_is_one_job(slurm: Slurm) -> None:
-    command = f"{TORCHRUN} --master-port 29517 -m ddpdoctor env --format json"
-    ended = slurm.run("srun", "-N2", "--ntasks-per-node=1", "bash", "-c", command)
-    assert not {"DDP205", "DDP206", "DDP207", "DDP217", "DDP218"} & findings(ended.stdout).keys()
+def test_torchrun_inside_srun_is_one_job(slurm: Slurm, tmp_path: Path) -> None:
+    started = launches(slurm, tmp_path, "-N2", "--ntasks-per-node=1", command=f"{TORCHRUN} --master-port 29517")
+    assert sorted(launch.rank for launch in started) == [0, 1, 2, 3]
+    assert not said_of(started)
 
 
-def test_a_torchrun_per_task_that_counts_nodes_is_named(slurm: Slurm) -> None:
+def test_a_torchrun_per_task_that_counts_nodes_is_named(slurm: Slurm, tmp_path: Path) -> None:
     """Two tasks a node, and each starts a torchrun as if it were the node's only one."""
-    command = f"{TORCHRUN} --master-port 29518 -m ddpdoctor env --format json --deadline 60"
-    ended = slurm.run("srun", "-N2", "--ntasks-per-node=2", "bash", "-c", command)
-    assert "DDP217" in ended.stdout
+    started = launches(slurm, tmp_path, "-N2", "--ntasks-per-node=2", command=f"{TORCHRUN} --master-port 29518")
+    assert "srun started 4 processes, each of them a torchrun that expects 2 nodes" in said_of(started)["DDP217"]
 
 
-def test_standalone_in_every_task_is_named_as_independent_jobs(slurm: Slurm) -> None:
-    command = "torchrun --standalone --nproc-per-node 2 -m ddpdoctor env --format json"
-    ended = slurm.run("srun", "-N2", "bash", "-c", command)
-    assert "2 independent jobs" in ended.stdout
+def test_standalone_in_every_task_is_named_as_independent_jobs(slurm: Slurm, tmp_path: Path) -> None:
+    started = launches(slurm, tmp_path, "-N2", command="torchrun --standalone --nproc-per-node 2")
+    assert "2 independent jobs" in said_of(started)["DDP218"]
 
 
-def test_procid_as_rank_inside_torchrun_is_named(slurm: Slurm) -> None:
-    program = (
-        "import os, runpy, sys; os.environ.update(RANK=os.environ['SLURM_PROCID'], WORLD_SIZE=os.environ['SLURM_NTASKS']); "
-        "sys.argv[1:] = ['env', '--format', 'json', '--deadline', '60']; runpy.run_module('ddpdoctor', run_name='__main__')"
-    )
-    wrapper = 'printf "%s" "$PROGRAM" > "$TMPDIR/wrong_rank.py"; '
-    command = f'TMPDIR=$(mktemp -d); {wrapper} {TORCHRUN} --master-port 29519 "$TMPDIR/wrong_rank.py"; rm -r "$TMPDIR"'
-    ended = slurm.run("srun", "-N2", "bash", "-c", command, PROGRAM=program)
-    assert "DDP217" in ended.stdout
-    assert "the values of Slurm" in ended.stdout
+def test_procid_as_rank_inside_torchrun_is_named(slurm: Slurm, tmp_path: Path) -> None:
+    wrong = "os.environ.update(RANK=os.environ['SLURM_PROCID'], WORLD_SIZE=os.environ['SLURM_NTASKS'])"
+    started = launches(slurm, tmp_path, "-N2", command=f"{TORCHRUN} --master-port 29519", first=wrong)
+    assert "the values of Slurm" in said_of(started)["DDP217"]
 
 
 @pytest.mark.skipif(own_address() == "127.0.0.1", reason="this machine has no address beside loopback (DDP222)")
@@ -92,7 +102,18 @@ def test_the_script_that_init_writes_trains_in_a_batch_job(slurm: Slurm, tmp_pat
     train = ROOT / "reference_train" / "train.py"
     options = ["--nodes", "2", "--nproc-per-node", "1", "--cpus", "2", "--cpu"]
     script = tmp_path / "launch.sh"
-    job = slurm.run("ddpdoctor", "init", "slurm", *options, "-o", str(script), "--", str(train), "--epochs", "1")
+    job = slurm.run(
+        "ddpdoctor",
+        "init",
+        "slurm",
+        *options,
+        "-o",
+        str(script),
+        "--",
+        str(train),
+        *("--epochs", "1"),
+        *("--batch-size", "500"),
+    )
     assert job.returncode == 0, job.stderr
     ended = slurm.run("sbatch", "--wait", f"--output={tmp_path}/out", str(script), seconds=550, cwd=tmp_path)
     out = (tmp_path / "out").read_text()
