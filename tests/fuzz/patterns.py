@@ -98,9 +98,11 @@ def slow_on(pattern: re.Pattern[str]) -> tuple[str, float] | None:
     deserve a measurement that is long enough to be sure of. None where no attack worked.
     """
     for prefix, pump, suffix in attacks(pattern):
-        texts = [prefix + pump * (size // len(pump)) + suffix for size in SIZES]
-        small, large = (_shortest_of(pattern, text, 2) for text in texts)
-        if large < max(SHORT_SECONDS, LOOKS_SLOW * small):
+        small, large = (prefix + pump * (size // len(pump)) + suffix for size in SIZES)
+        if _seconds(pattern, large) < SHORT_SECONDS:  # as almost all
+            continue
+        longest = max(SHORT_SECONDS, LOOKS_SLOW * _shortest_of(pattern, small, 2))
+        if _shortest_of(pattern, large, 2) < longest:
             continue
         growth = _growth(pattern, prefix, pump, suffix)
         if growth > IS_SLOW:
