@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -153,13 +154,19 @@ def test_a_python_whose_torch_has_no_cuda_is_named_with_the_reason() -> None:
 def test_the_commands_of_ddpdoctor_have_the_options_that_they_are_given(one: Part) -> None:
     """What follows `train` goes to the job, whose options its own help lists."""
     command, *given = one.steps[0].command[len(DDPDOCTOR) :]
-    programs = [[sys.executable, "-m", "ddpdoctor", command, "--help"]]
-    if command == "train":
-        programs += [[sys.executable, str(ROOT / "reference_train" / "recipe.py"), "--help"]]
-    told = "".join(
-        subprocess.run(each, capture_output=True, text=True, timeout=100, check=True).stdout for each in programs
-    )
+    told = options_of(command)
     assert [option for option in given if option.startswith("--") and option not in told] == []
+
+
+@cache
+def options_of(command: str) -> str:
+    programs = [["-m", "ddpdoctor", command, "--help"]]
+    if command == "train":
+        programs += [[str(ROOT / "reference_train" / "recipe.py"), "--help"]]
+    return "".join(
+        subprocess.run([sys.executable, *each], capture_output=True, text=True, timeout=100, check=True).stdout
+        for each in programs
+    )
 
 
 def test_what_ddpdoctor_needs_is_read_where_it_is_written() -> None:

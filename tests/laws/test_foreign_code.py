@@ -44,7 +44,7 @@ def run_there(planted: Path, *arguments: str) -> subprocess.CompletedProcess[str
             ("smoke",), marks=[pytest.mark.matrix, pytest.mark.timeout(300)]
         ),  # it runs the programs of the others
         pytest.param(("verify-sync", "--nproc", "2"), marks=pytest.mark.slow),
-        pytest.param(("train", "--nproc", "2", "--epochs", "1"), marks=pytest.mark.slow),
+        pytest.param(("train", "--nproc", "2", "--max-steps", "5"), marks=pytest.mark.slow),
         pytest.param(("net", "--deadline", "5"), marks=pytest.mark.slow),
         pytest.param(("port",), marks=pytest.mark.slow),
     ],
