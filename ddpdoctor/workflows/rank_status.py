@@ -37,7 +37,7 @@ LATENESS_CALLS = 20
 STACKS_AT_ONCE = 4  # py-spy takes 0.05 s of a CPU for each
 STACKS_SECONDS_SHARE = 0.1  # of the time of who asks: a rank that does not answer py-spy holds it up for 4 s
 STACKS_SHARE = 0.005  # of the CPUs of this host that reading stacks may take, after the first look at each rank
-PACE_SECONDS = 15.0  # of samples from which the rate of steps is taken
+RATE_SECONDS = 15.0  # of samples from which the rate of steps is taken
 MOST_FRAMES = 12  # of a stack that are kept in a row
 NVIDIA_DEVICE = Path("/dev/nvidia0")  # without it no GPU is asked for
 GPU_SECONDS = 10.0  # between two looks at the GPUs: the driver is asked in a process of its own
@@ -141,7 +141,7 @@ class StatusReader:
         steps = target.agent.header.steps
         samples = self._steps.setdefault(target.pid, deque())
         samples.append((now, steps))
-        while len(samples) > 2 and samples[1][0] <= now - PACE_SECONDS:
+        while len(samples) > 2 and samples[1][0] <= now - RATE_SECONDS:
             samples.popleft()
         (began, first), (ended, last) = samples[0], samples[-1]
         return steps, (last - first) / (ended - began) if ended > began else None

@@ -34,7 +34,6 @@ with private_directory() as folder:
         print("ready", flush=True)
         time.sleep(600)
 """
-WATCHING = REPORTING.replace('"true"', '"sleep", "600"').replace("pass", 'print("ready", flush=True)')
 
 
 def companions() -> list[psutil.Process]:

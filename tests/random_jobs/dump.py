@@ -13,7 +13,6 @@ from typing import Any
 from tests.random_jobs.run import Event, Run
 
 EPOCH_NS = 1_763_000_000_000_000_000
-LATER_NS = 300 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

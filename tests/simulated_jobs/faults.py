@@ -47,12 +47,6 @@ def called_besides(programs: Programs, rank: int, place: int, call: Call) -> Non
     programs[rank].insert(place, call)
 
 
-def in_other_order(programs: Programs, rank: int, one: int, other: int) -> None:
-    """The rank makes the calls at these two places in exchange."""
-    program = programs[rank]
-    program[one], program[other] = program[other], program[one]
-
-
 def in_other_shape(programs: Programs, rank: int, place: int) -> None:
     """The rank gives the call at this place a larger tensor."""
     call = programs[rank][place]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
@@ -34,18 +34,6 @@ def leads_to_collective(graph: CallGraph, call: Call) -> CallOfAllRanks | None:
     if is_collective(call):
         return CallOfAllRanks(call)
     return _through(graph, call, DEEPEST)
-
-
-def collectives_of(graph: CallGraph, function: Function) -> Sequence[tuple[Call, CallOfAllRanks]]:
-    """The calls of a function that lead to collectives, as they are written, each with its own."""
-    return graph.once(
-        ("collectives of", function.id),
-        lambda: [
-            (call, reached)
-            for call in function.calls
-            if (call.does in COLLECTIVE or call.target) and (reached := leads_to_collective(graph, call)) is not None
-        ],
-    )
 
 
 def may_make(graph: CallGraph, function_id: str, name: str, depth: int = 3) -> bool:

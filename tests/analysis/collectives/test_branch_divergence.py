@@ -11,10 +11,9 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import CountedLoop
 from ddpdoctor.source.stack_lines.context import source_of
-from tests.hangs import C10D, hang, rank
+from tests.hangs import hang, rank
 
 IMPORTS = "import torch, torch.distributed as dist\n"
-IN_REDUCE = Frame(file=C10D, line=3000, function="all_reduce")
 
 
 def said(
