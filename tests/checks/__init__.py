@@ -48,6 +48,11 @@ def place_text(where: Where) -> str:
     return " ".join([*rank, f"{where.file}:{where.line}", *filter(None, [where.function])])
 
 
+def at(place: str, *ranks: int) -> tuple[str, ...]:
+    """The same line on several ranks, as `Sick.where` has it: `at("/job/train.py:61 train_step", 2, 0)`."""
+    return tuple(f"rank {rank} {place}" for rank in ranks)
+
+
 def as_json(value: Measure) -> Any:
     """`value` as a reader of JSON gets it."""
     return json.loads(json.dumps(value))

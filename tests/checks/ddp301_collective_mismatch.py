@@ -2,7 +2,7 @@
 
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.rank_ends import ended, gave_up, raised
 
@@ -65,12 +65,7 @@ SICK = (
         evidence=flights([STEP, HERE], [STEP, THERE], [STEP, THERE], [STEP, THERE], code=BRANCHES),
         says="rank 0 called all_reduce #2 where ranks 1-3 called broadcast #2",
         ranks=(0,),
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:63 train_step",
-            "rank 2 /home/me/job/train.py:63 train_step",
-            "rank 3 /home/me/job/train.py:63 train_step",
-        ),
+        where=("rank 0 /home/me/job/train.py:61 train_step", *at("/home/me/job/train.py:63 train_step", 1, 2, 3)),
         measured={
             "seq": 2,
             "group": "default",
@@ -81,12 +76,7 @@ SICK = (
         evidence=flights([STEP, THERE], [STEP, THERE], [STEP, HERE], [STEP, THERE], backend="gloo"),
         says="rank 2 called all_reduce #2 where ranks 0-1,3 called broadcast #2",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:63 train_step",
-            "rank 1 /home/me/job/train.py:63 train_step",
-            "rank 3 /home/me/job/train.py:63 train_step",
-        ),
+        where=("rank 2 /home/me/job/train.py:61 train_step", *at("/home/me/job/train.py:63 train_step", 0, 1, 3)),
         measured={
             "seq": 2,
             "group": "default",
@@ -104,11 +94,7 @@ SICK = (
         evidence=ended(refused(0, 1, PRINTS), refused(1, 0, PRINTS), refused(2, 1, PRINTS)),
         says="rank 1 was about to call broadcast #4 where ranks 0,2 were about to call all_reduce #4, and PyTorch refused",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:48 train",
-            "rank 0 /home/me/job/train.py:48 train",
-            "rank 2 /home/me/job/train.py:48 train",
-        ),
+        where=at("/home/me/job/train.py:48 train", 1, 0, 2),
         measured={"operations": {"rank 0": "all_reduce", "rank 1": "broadcast", "rank 2": "all_reduce"}},
     ),
     Sick(

@@ -6,7 +6,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import GivenSize
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
 from tests.hangs import C10D, TORCH
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
@@ -109,11 +109,7 @@ SICK = (
         evidence=flights([STEP, waits(STEP)], [STEP, waits(LONG)], [STEP, waits(STEP)]),
         says="rank 1 gave all_reduce #2 a tensor of shape [20], ranks 0,2 [10]",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 1, 0, 2),
         measured={"seq": 2, "group": "default", "shapes": {"0": "[10]", "1": "[20]", "2": "[10]"}, "more": 0},
     ),
     Sick(
@@ -141,11 +137,7 @@ SICK = (
         evidence=flights(gathers(6, (6, 6, 6)), gathered_by_the_killed(4), gathers(4, (4, 4, 4))),
         says="rank 0 gave all_gather #1 a tensor of shape [6], ranks 1-2 [4]",
         ranks=(0,),
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 0, 1, 2),
         measured={"seq": 1, "group": "default", "shapes": {"0": "[6]", "1": "[4]", "2": "[4]"}, "more": 0},
     ),
     Sick(
@@ -165,11 +157,7 @@ SICK = (
         says="rank 2 was about to give all_reduce #4 a tensor of shape [2, 3] where ranks 0-1 were about to give all_reduce #4 a "
         "tensor of shape [2], and PyTorch refused",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:48 train",
-            "rank 0 /home/me/job/train.py:48 train",
-            "rank 1 /home/me/job/train.py:48 train",
-        ),
+        where=at("/home/me/job/train.py:48 train", 2, 0, 1),
     ),
     Sick(
         evidence=ended(gave_up(0), gave_up(1, numel=500), gave_up(2)),

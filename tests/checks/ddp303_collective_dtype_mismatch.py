@@ -1,6 +1,6 @@
 """A dtype that differs: one that hangs, one that nobody noticed."""
 
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.flight_records import STEP, Did, flights, waits
 
 INTS = Did("all_reduce", dtype="Int")
@@ -10,12 +10,7 @@ SICK = (
         evidence=flights([STEP, STEP], [STEP, STEP], [INTS, STEP], [STEP, STEP]),
         says="rank 2 gave all_reduce #1 a tensor of Int, ranks 0-1,3 Float, without an error",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1, 3),
         measured={
             "seq": 1,
             "group": "default",

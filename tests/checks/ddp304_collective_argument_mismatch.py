@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.stacks import GivenRoot
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 
 PLACE = Frame(file="/home/me/job/train.py", line=70, function="log")
 SUM = CollectiveCall(op="all_reduce", group="0", seq=7, reduce_op="SUM", place=PLACE)
@@ -26,12 +26,7 @@ SICK = (
         evidence=ranks(saw(SUM), saw(SUM), saw(MAX), saw(SUM)),
         says="all_reduce #7 was called with different ops: rank 2 op MAX and ranks 0-1,3 op SUM",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:70 log",
-            "rank 0 /home/me/job/train.py:70 log",
-            "rank 1 /home/me/job/train.py:70 log",
-            "rank 3 /home/me/job/train.py:70 log",
-        ),
+        where=at("/home/me/job/train.py:70 log", 2, 0, 1, 3),
         measured={"argument": "reduce_op", "seq": 7, "passed": {"0": "SUM", "1": "SUM", "2": "MAX", "3": "SUM"}},
     ),
     Sick(

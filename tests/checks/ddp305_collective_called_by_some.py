@@ -6,7 +6,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, JobSize, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import C10D, IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 from tests.rank_ends import LOST_PEER
@@ -97,8 +97,7 @@ OF_TURNS = (
         where=(
             "rank 1 /home/me/job/train.py:9 reduce",
             "rank 1 /home/me/job/train.py:61 main",
-            "rank 0 /home/me/job/train.py:10 reduce",
-            "rank 2 /home/me/job/train.py:10 reduce",
+            *at("/home/me/job/train.py:10 reduce", 0, 2),
         ),
         measured={"seq": 5, "group": "default", "turns": 3},
     ),
@@ -108,10 +107,8 @@ OF_TURNS = (
         ranks=(0,),
         where=(
             "rank 0 /home/me/job/train.py:10 reduce",
-            "rank 1 /home/me/job/train.py:11 reduce",
-            "rank 2 /home/me/job/train.py:11 reduce",
-            "rank 1 /home/me/job/train.py:61 main",
-            "rank 2 /home/me/job/train.py:61 main",
+            *at("/home/me/job/train.py:11 reduce", 1, 2),
+            *at("/home/me/job/train.py:61 main", 1, 2),
         ),
         measured={"seq": 2, "group": "default", "turns": 1},
     ),
@@ -127,8 +124,7 @@ OF_TURNS = (
         where=(
             "rank 1 /home/me/job/train.py:9 reduce",
             "rank 1 /home/me/job/train.py:61 main",
-            "rank 0 /home/me/job/train.py:10 reduce",
-            "rank 2 /home/me/job/train.py:10 reduce",
+            *at("/home/me/job/train.py:10 reduce", 0, 2),
         ),
         measured={"seq": 52, "group": "default", "turns": 2},
     ),
@@ -139,11 +135,7 @@ OF_TURNS = (
         says="rank 1 called all_reduce #3 where ranks 0,2 called barrier #3: it makes a turn of `for images, labels in loader` "
         "more, or left that call out before",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:10 reduce",
-            "rank 0 /home/me/job/train.py:120 main",
-            "rank 2 /home/me/job/train.py:120 main",
-        ),
+        where=("rank 1 /home/me/job/train.py:10 reduce", *at("/home/me/job/train.py:120 main", 0, 2)),
         measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 3, "2": 3}},
     ),
     Sick(  # nothing tells whether the rank has another batch, or never came into the loop over keys
@@ -151,11 +143,7 @@ OF_TURNS = (
         says="rank 1 called all_reduce #2 where ranks 0,2 called all_reduce #2: it makes a turn of `for images, labels in "
         "loader` more, or left that call out before",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:61 main",
-            "rank 0 /home/me/job/train.py:10 reduce",
-            "rank 2 /home/me/job/train.py:10 reduce",
-        ),
+        where=("rank 1 /home/me/job/train.py:61 main", *at("/home/me/job/train.py:10 reduce", 0, 2)),
         measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2}},
     ),
 )
@@ -177,11 +165,7 @@ SICK = (
         ),
         says="rank 0 never called all_reduce #2 that ranks 1-2 call: the next that it called was broadcast #2",
         ranks=(0,),
-        where=(
-            "rank 0 /home/me/job/train.py:64 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 0 /home/me/job/train.py:64 train_step", *at("/home/me/job/train.py:61 train_step", 1, 2)),
         measured={"seq": 2, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
     ),
     Sick(  # the loop that all are in has a `continue` between the two calls
@@ -195,8 +179,7 @@ SICK = (
         where=(
             "rank 0 /home/me/job/train.py:60 train_step",
             "rank 0 /home/me/job/train.py:58 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
+            *at("/home/me/job/train.py:61 train_step", 1, 2),
         ),
         measured={"seq": 4, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
     ),
@@ -251,12 +234,7 @@ SICK = (
         evidence=flights([STEP, EXTRA], [STEP, LAST], [STEP, LAST], [STEP, LAST], code=CODE),
         says="rank 0 called broadcast #2 that ranks 1-3 never call",
         ranks=(0,),
-        where=(
-            "rank 0 /home/me/job/train.py:88 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 0 /home/me/job/train.py:88 train_step", *at("/home/me/job/train.py:61 train_step", 1, 2, 3)),
         measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2, "3": 2}},
     ),
     Sick(
@@ -281,22 +259,14 @@ SICK = (
         evidence=flights([STEP, EXTRA], [STEP, EXTRA], [STEP, LAST], code=CODE),
         says="rank 2 never called broadcast #2 that ranks 0-1 call: the next that it called was all_reduce #2",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:88 train_step",
-            "rank 1 /home/me/job/train.py:88 train_step",
-        ),
+        where=("rank 2 /home/me/job/train.py:61 train_step", *at("/home/me/job/train.py:88 train_step", 0, 1)),
         measured={"seq": 2, "group": "default", "calls": {"2": 2, "0": 2, "1": 2}},
     ),
     Sick(
         evidence=flights([STEP, SLIPPED, STEP, LAST], [STEP, STEP, STEP, END], [STEP, STEP, STEP, END], backend="gloo"),
         says="rank 0 issued 1 extra call (all_reduce #2); later calls were mispaired until all_reduce #4 met barrier #4",
         ranks=(0,),
-        where=(
-            "rank 0 /home/me/job/train.py:88 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 0 /home/me/job/train.py:88 train_step", *at("/home/me/job/train.py:61 train_step", 1, 2)),
         measured={"seq": 2, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
     ),
     Sick(
@@ -319,11 +289,7 @@ SICK = (
         says="rank 0 called broadcast #4 that ranks 1-2 never call",
         ranks=(0,),
         also=("DDP316",),
-        where=(
-            "rank 0 /home/me/job/train.py:88 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 0 /home/me/job/train.py:88 train_step", *at("/home/me/job/train.py:61 train_step", 1, 2)),
         measured={"seq": 4, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
     ),
     Sick(  # once more round an evaluation that comes behind the loop of each epoch
@@ -332,11 +298,7 @@ SICK = (
         ),
         says="rank 0 called all_gather #3 that ranks 1-2 never call",
         ranks=(0,),
-        where=(
-            "rank 0 /home/me/job/train.py:95 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 0 /home/me/job/train.py:95 train_step", *at("/home/me/job/train.py:61 train_step", 1, 2)),
         measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 3, "2": 3}},
     ),
     Sick(
@@ -387,11 +349,7 @@ SICK = (
         ),
         says="rank 0 waits in monitored_barrier while ranks 1-2 wait in backward",
         ranks=(0,),
-        where=(
-            "rank 0 /job/train.py:88 train_step",
-            "rank 1 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 0 /job/train.py:88 train_step", *at("/job/train.py:61 train_step", 1, 2)),
     ),
     Sick(  # no recorder: rank 1 called another forward, and its reduction in the next step was one more
         evidence=replace(

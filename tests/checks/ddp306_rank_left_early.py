@@ -6,7 +6,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Loop, RankValue, SourceCode
 from ddpdoctor.evidence.stacks import Thread
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.hangs import C10D, STDLIB, hang, rank, stack
@@ -89,8 +89,7 @@ SICK = (
         where=(
             "rank 1 /home/me/job/train.py:55 train_step",
             "rank 1 /home/me/job/train.py:95 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
+            *at("/home/me/job/train.py:61 train_step", 0, 2),
         ),
         also=("DDP302", "DDP314"),
     ),
@@ -134,12 +133,7 @@ SICK = (
         says="rank 2 makes one more turn of the loop than its peers: ranks 0-1,3 left their loop and wait in barrier #2 while "
         "rank 2 waits in all_reduce #2",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:95 train_step",
-            "rank 1 /home/me/job/train.py:95 train_step",
-            "rank 3 /home/me/job/train.py:95 train_step",
-        ),
+        where=("rank 2 /home/me/job/train.py:61 train_step", *at("/home/me/job/train.py:95 train_step", 0, 1, 3)),
         measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "3": 2, "2": 2}, "steps": {}},
     ),
     Sick(  # a loss is summed behind the epoch: gloo ends the job, and no recorder is left
@@ -173,8 +167,7 @@ SICK = (
         ranks=(0, 1),
         where=(
             "rank 1 /opt/venv/lib/python3.11/site-packages/mmengine/runner/loops.py:55 train_step",
-            "rank 1 /home/me/job/train.py:99 main",
-            "rank 1 /home/me/job/train.py:99 main",
+            *at("/home/me/job/train.py:99 main", 1, 1),
         ),
         also=("DDP302",),
         measured={"batch": 2, "lengths": {"0": 3, "1": 2}},
@@ -340,12 +333,7 @@ SICK = (
         says="rank 1 left its loop after 3 steps and waits in barrier #2 while ranks 0,2-3 wait in all_reduce #2, "
         "which have made 4 steps",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:95 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 1 /home/me/job/train.py:95 train_step", *at("/home/me/job/train.py:61 train_step", 0, 2, 3)),
         measured={
             "seq": 2,
             "group": "default",
@@ -379,11 +367,7 @@ SICK = (
         ),
         says="rank 1 left its loop and waits in barrier #2 while ranks 0,2 wait in all_reduce #2",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:101 main",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 1 /home/me/job/train.py:101 main", *at("/home/me/job/train.py:61 train_step", 0, 2)),
         measured={"seq": 2, "group": "default", "calls": {"1": 2, "0": 2, "2": 2}, "steps": {}},
     ),
     Sick(
@@ -475,11 +459,7 @@ SICK = (
         evidence=hang(rank(), (RankExit(exit_code=0),), rank(), facts=(EXITS,)),
         says="rank 1 ended with exit code 0 while ranks 0,2 wait in backward",
         ranks=(1,),
-        where=(
-            "rank 1 /job/train.py:20 stop",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 1 /job/train.py:20 stop", *at("/job/train.py:61 train_step", 0, 2)),
     ),
     Sick(  # two calls of which either can have ended it
         evidence=hang(rank(), (RankExit(exit_code=0),), rank(), facts=(EITHER,)),
@@ -508,11 +488,7 @@ SICK = (
         ),
         says="rank 3 ended with exit code 0 while ranks 0-2 wait in barrier",
         ranks=(3,),
-        where=(
-            "rank 0 /job/train.py:95 train_step",
-            "rank 1 /job/train.py:97 train_step",
-            "rank 2 /job/train.py:97 train_step",
-        ),
+        where=("rank 0 /job/train.py:95 train_step", *at("/job/train.py:97 train_step", 1, 2)),
     ),
     Sick(  # the test does not say that rank 3 makes no call
         evidence=hang(*[rank(IN_BARRIER)] * 3, (RankExit(exit_code=0),), facts=(under(95, "rank < 100"),)),

@@ -10,7 +10,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.model import Severity
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.flight_records import STEP, Did, flights, record, waits
 from tests.hangs import C10D, STDLIB, TORCH, hang, rank, stack
 
@@ -84,11 +84,7 @@ SICK = (
         evidence=waited_long([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
         says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait; the last that it called was all_reduce #1",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1),
         measured={"waiting": [0, 1]},
     ),
     Sick(  # most ranks do not come: they, or the one that waits, may be wrong
@@ -96,11 +92,7 @@ SICK = (
         says="ranks 0,2 did not come to all_reduce #2, in which rank 1 waits; the last that they called was all_reduce #1; the "
         "dumps do not tell whether rank 1 alone should have called it",
         ranks=(0, 1, 2),
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 0, 2, 1),
         measured={"waiting": [1]},
     ),
     Sick(  # so may a rank that evaluates or saves a checkpoint
@@ -109,11 +101,7 @@ SICK = (
         "all_reduce #1",
         severity=Severity.INFO,
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1),
         measured={"waiting": [0, 1]},
     ),
     Sick(  # its peers have queued calls ahead of it: it has not been away for as long as they wait
@@ -124,11 +112,7 @@ SICK = (
         "all_reduce #1",
         severity=Severity.INFO,
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1),
         measured={"waiting": [0, 1]},
     ),
     Sick(  # for some seconds a rank may load data or save a checkpoint
@@ -137,11 +121,7 @@ SICK = (
         "all_reduce #1",
         severity=Severity.INFO,
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1),
         measured={"waiting": [0, 1]},
     ),
     Sick(
@@ -155,12 +135,7 @@ SICK = (
         evidence=waited_long(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
         says="rank 1 did not come to all_reduce #2, in which ranks 0,2-3 wait; the last that it called was all_reduce #1",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 1, 0, 2, 3),
         measured={"waiting": [0, 2, 3]},
     ),
     Sick(  # what others wait for in a second group is the same absence
@@ -176,12 +151,7 @@ SICK = (
         evidence=hang(rank(), rank(), rank(OWN_LINE, system_call="clock_nanosleep"), rank()),
         says="rank 2 in validate (train.py:88) sleeps; ranks 0-1,3 wait for it in backward for 6.1 s",
         ranks=(2,),
-        where=(
-            "rank 2 /job/train.py:88 validate",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 1 /job/train.py:61 train_step",
-            "rank 3 /job/train.py:61 train_step",
-        ),
+        where=("rank 2 /job/train.py:88 validate", *at("/job/train.py:61 train_step", 0, 1, 3)),
         measured={"activity": "sleeps", "waiting": [0, 1, 3], "seconds": 6.1, "moves": False},
     ),
     Sick(
@@ -240,11 +210,7 @@ SICK = (
         says="ranks 0-1 in validate (train.py:88): each waits for a lock (flock of /data/x.lock, held by rank 1); rank 2 waits "
         "for them in backward for 6.1 s",
         ranks=(0, 1),
-        where=(
-            "rank 0 /job/train.py:88 validate",
-            "rank 1 /job/train.py:88 validate",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=(*at("/job/train.py:88 validate", 0, 1), "rank 2 /job/train.py:61 train_step"),
         measured={"activity": "waits for a lock", "waiting": [2], "seconds": 6.1, "moves": False},
     ),
     Sick(  # the one that holds the file lock sleeps
@@ -254,11 +220,7 @@ SICK = (
         says="rank 0 in validate (train.py:88) sleeps; ranks 1-2 wait for it in backward and for a lock that rank 0 holds for "
         "6.1 s",
         ranks=(0,),
-        where=(
-            "rank 0 /job/train.py:88 validate",
-            "rank 1 /job/train.py:88 validate",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=(*at("/job/train.py:88 validate", 0, 1), "rank 2 /job/train.py:61 train_step"),
         measured={"activity": "sleeps", "waiting": [1, 2], "seconds": 6.1, "moves": False},
     ),
     Sick(  # somebody else holds the file lock
@@ -409,11 +371,7 @@ SICK = (
         evidence=hang(rank(), rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97)),
         says="rank 2 in validate (train.py:88) computes; ranks 0-1 wait for it in backward for 6.1 s",
         ranks=(2,),
-        where=(
-            "rank 2 /job/train.py:88 validate",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 1 /job/train.py:61 train_step",
-        ),
+        where=("rank 2 /job/train.py:88 validate", *at("/job/train.py:61 train_step", 0, 1)),
         measured={"activity": "computes", "waiting": [0, 1], "seconds": 6.1, "moves": True},
     ),
     Sick(

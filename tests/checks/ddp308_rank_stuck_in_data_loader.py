@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ChildProcess
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 NEXT = stack(
@@ -37,11 +37,7 @@ SICK = (
         evidence=hang(rank(NEXT), rank(), rank(), seconds=None),
         says="rank 0 in train (train.py:34) waits for its data loader; ranks 1-2 wait for it in backward",
         ranks=(0,),
-        where=(
-            "rank 0 /job/train.py:34 train",
-            "rank 1 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 0 /job/train.py:34 train", *at("/job/train.py:61 train_step", 1, 2)),
         measured={"workers": [], "seconds": None},
     ),
 )

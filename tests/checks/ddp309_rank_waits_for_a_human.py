@@ -2,7 +2,7 @@
 
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, SourceCode
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.hangs import STDLIB, hang, rank, stack
 
 PDB = stack((f"{STDLIB}/cmd.py", 126, "cmdloop"), (f"{STDLIB}/pdb.py", 420, "interaction"), user=(12, "train"))
@@ -15,11 +15,7 @@ SICK = (
         evidence=hang(rank(), rank(), rank(PDB, system_call="read", waits_on="standard input")),
         says="rank 2 in train (train.py:12) waits for a person at the keyboard; ranks 0-1 wait for it in backward for 6.1 s",
         ranks=(2,),
-        where=(
-            "rank 2 /job/train.py:12 train",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 1 /job/train.py:61 train_step",
-        ),
+        where=("rank 2 /job/train.py:12 train", *at("/job/train.py:61 train_step", 0, 1)),
         measured={"seconds": 6.1},
     ),
     Sick(

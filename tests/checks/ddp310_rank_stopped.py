@@ -1,6 +1,6 @@
 """Stopped by a signal, and held by a tracer; healthy: all ranks wait for each other."""
 
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.hangs import IN_BACKWARD, hang, rank, stack
 
 SICK = (
@@ -9,12 +9,7 @@ SICK = (
         says="rank 3 in train_step (train.py:61) is stopped by a signal such as SIGSTOP (process 4711, state T); "
         "ranks 0-2 wait for it in backward for 6.1 s",
         ranks=(3,),
-        where=(
-            "rank 3 /job/train.py:61 train_step",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 1 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=at("/job/train.py:61 train_step", 3, 0, 1, 2),
         measured={"pid": 4711, "state": "T", "seconds": 6.1},
     ),
     Sick(

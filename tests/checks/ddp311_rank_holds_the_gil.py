@@ -1,7 +1,7 @@
 """A C function that keeps the GIL, with and without its name; healthy: a rank whose interpreter ends."""
 
 from ddpdoctor.evidence.ranks import RankExit
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.hangs import hang, rank, stack
 
 OWN = stack(user=(70, "checksum"))
@@ -11,11 +11,7 @@ SICK = (
         evidence=hang(rank(), rank(OWN, holds_gil=True, gil_never_free=True, native=("sleep (libc.so.6)",)), rank()),
         says="rank 1 in checksum (train.py:70) holds the GIL in sleep (libc.so.6); ranks 0,2 wait for it in backward for 6.1 s",
         ranks=(1,),
-        where=(
-            "rank 1 /job/train.py:70 checksum",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 1 /job/train.py:70 checksum", *at("/job/train.py:61 train_step", 0, 2)),
         measured={"native": "sleep (libc.so.6)", "seconds": 6.1},
     ),
     Sick(

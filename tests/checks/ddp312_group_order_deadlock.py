@@ -1,6 +1,6 @@
 """Two groups used in opposite orders, by waiting ranks and by ranks that queue calls on a device; one order for all."""
 
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.flight_records import STEP, Did, flights, waits
 
 A = Did("all_reduce", line=70, group="1")
@@ -12,11 +12,7 @@ SICK = (
         says="ranks wait for each other in different groups: rank 2 waits in all_reduce #1 of group 2, "
         "ranks 0-1 wait in all_reduce #1 of group 1",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:71 train_step",
-            "rank 0 /home/me/job/train.py:70 train_step",
-            "rank 1 /home/me/job/train.py:70 train_step",
-        ),
+        where=("rank 2 /home/me/job/train.py:71 train_step", *at("/home/me/job/train.py:70 train_step", 0, 1)),
         measured={
             "waits": {"2": "all_reduce #1 of group 2", "0": "all_reduce #1 of group 1", "1": "all_reduce #1 of group 1"}
         },

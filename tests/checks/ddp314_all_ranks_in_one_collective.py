@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord, State
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.flight_records import STEP, Did, flights, record, waits
 
 ONE, OTHER = (Did("all_reduce", group=name, members=members) for name, members in (("1", (0, 1)), ("2", (2, 3))))
@@ -28,12 +28,7 @@ SICK = (
     Sick(
         evidence=flights(*[[STEP, waits(STEP)]] * 4),
         says="all 4 ranks (0-3) are in all_reduce #2 for 6.2 s, nobody is missing, and it does not end",
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 0, 1, 2, 3),
         measured={"seq": 2, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
     ),
     Sick(
@@ -41,12 +36,7 @@ SICK = (
         says="all 4 ranks (0-3) are in all_reduce #2 for 6.2 s, nobody is missing, and it does not end; the device of every "
         "other rank has begun it, that of rank 2 has not",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1, 3),
         measured={"seq": 2, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
     ),
     # two groups at once, neither of which waits for the other
@@ -54,12 +44,7 @@ SICK = (
         evidence=flights(*[[STEP, waits(ONE)]] * 2, *[[STEP, waits(OTHER)]] * 2),
         says="all 2 ranks (0-1) are in all_reduce #1 of group 1 for 6.2 s and all 2 ranks (2-3) are in all_reduce #1 of group 2 "
         "for 6.2 s, nobody is missing, and they do not end",
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 3 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 0, 1, 2, 3),
         measured={"seq": 1, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
     ),
     # a device that stopped in one group tells nothing of the other group
@@ -91,11 +76,7 @@ SICK = (
         says="all 2 ranks (0-1) are in the send from rank 0 to rank 1 for 6.2 s and all 2 ranks (1-2) are in the send from "
         "rank 1 to rank 2 for 6.2 s, nobody is missing, and they do not end; rank 1 takes part in each of these",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 1, 0, 2),
         measured={"seq": 1, "seconds": 6.2, "backend": None, "members": [0, 1, 2]},
     ),
     # the same where ring buffers have lost earlier turns: rank 1 may wait for another send than the one that rank 0 is in

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
 from ddpdoctor.evidence.source import CodePlace, Condition, SourceCode
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.checks.ddp305_collective_called_by_some import SEEN
 from tests.flight_records import STEP, record, waits
 from tests.hangs import C10D, TORCH, hang, rank, stack
@@ -63,21 +63,13 @@ SICK = (
         evidence=hang(rank(IN_NEW_GROUP), rank(), rank(), facts=(SEEN,), seconds=None),
         says="rank 0 waits in new_group while ranks 1-2 wait in backward",
         ranks=(0,),
-        where=(
-            "rank 0 /job/train.py:88 train_step",
-            "rank 1 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 0 /job/train.py:88 train_step", *at("/job/train.py:61 train_step", 1, 2)),
     ),
     Sick(
         evidence=hang(rank(IN_NEW_GROUP), rank(IN_NEW_GROUP), rank(), facts=(SEEN,), seconds=None),
         says="rank 2 waits in backward while ranks 0-1 wait in new_group",
         ranks=(2,),
-        where=(
-            "rank 2 /job/train.py:61 train_step",
-            "rank 0 /job/train.py:88 train_step",
-            "rank 1 /job/train.py:88 train_step",
-        ),
+        where=("rank 2 /job/train.py:61 train_step", *at("/job/train.py:88 train_step", 0, 1)),
     ),
     Sick(  # recorders do not show new_group
         evidence=hang(
@@ -88,11 +80,7 @@ SICK = (
         ),
         says="rank 0 waits in new_group while ranks 1-2 wait in backward",
         ranks=(0,),
-        where=(
-            "rank 0 /job/train.py:88 train_step",
-            "rank 1 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 0 /job/train.py:88 train_step", *at("/job/train.py:61 train_step", 1, 2)),
     ),
 )
 HEALTHY = (ranks(MADE, MADE),)

@@ -6,7 +6,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
@@ -161,11 +161,7 @@ SICK: tuple[Sick, ...] = (
         ),
         says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 1",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:95 train_step",
-            "rank 2 /home/me/job/train.py:95 train_step",
-        ),
+        where=("rank 1 /home/me/job/train.py:61 train_step", *at("/home/me/job/train.py:95 train_step", 0, 2)),
         measured={"iteration": 2, "collectives": {"0": 1, "1": 2, "2": 1}},
     ),
     Sick(  # it left out a call in its last iteration, which its peers have not finished; gloo ended one of these
@@ -209,11 +205,7 @@ SICK: tuple[Sick, ...] = (
         "(train.py:31); gradients of different computations were reduced together",
         ranks=(0,),
         also=("DDP302",),
-        where=(
-            "rank 0 /home/me/job/train.py:25 train",
-            "rank 1 /home/me/job/train.py:31 train",
-            "rank 2 /home/me/job/train.py:31 train",
-        ),
+        where=("rank 0 /home/me/job/train.py:25 train", *at("/home/me/job/train.py:31 train", 1, 2)),
         measured={"forward": 2},
     ),
     Sick(  # of two ranks, one passed over a batch: it made fewer forwards with that batch than with all others
@@ -284,11 +276,7 @@ SICK: tuple[Sick, ...] = (
         says="rank 1 passed over a batch before forward 2, where the loop stood at 2 on rank 1 and 1 on ranks 0,2; "
         "since then gradients are averaged with those of other steps",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:95 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=("rank 1 /home/me/job/train.py:95 train_step", *at("/home/me/job/train.py:61 train_step", 0, 2)),
         measured={"forward": 2, "turns": {"0": 1, "1": 2, "2": 1}},
     ),
     Sick(  # the same loop within another one; its `continue` is shown once
@@ -305,8 +293,7 @@ SICK: tuple[Sick, ...] = (
         where=(
             "rank 1 /home/me/job/train.py:58 train_step",
             "rank 1 /home/me/job/train.py:95 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
+            *at("/home/me/job/train.py:61 train_step", 0, 2),
         ),
         measured={"forward": 2, "turns": {"0": 1, "1": 2, "2": 1}},
     ),
@@ -335,11 +322,7 @@ SICK = (
         ),
         says="rank 2 made forward 2 under `no_sync`, and ranks 0-1 reduced their gradients",
         ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 2, 0, 1),
         measured={"forward": 2, "reduced": {"0": True, "1": True, "2": False}},
         also=("DDP301",),
     ),

@@ -1,6 +1,6 @@
 """A read on a file system that is gone; healthy: all ranks wait for each other."""
 
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.hangs import hang, rank, stack
 
 SICK = (
@@ -19,11 +19,7 @@ SICK = (
         says="rank 1 in load (train.py:30) is in uninterruptible IO (read of /mnt/nfs/train.bin), in the kernel's "
         "folio_wait_bit_common; ranks 0,2 wait for it in backward for 6.1 s",
         ranks=(1,),
-        where=(
-            "rank 1 /job/train.py:30 load",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 1 /job/train.py:30 load", *at("/job/train.py:61 train_step", 0, 2)),
         measured={
             "pid": 100,
             "system_call": "read",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import MissingGradients, StepCount
 from ddpdoctor.evidence.source import Condition, Request, SourceCode
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.hangs import IN_BACKWARD, TORCH, hang, rank, stack
 from tests.rank_ends import FINE, LOST_PEER, ended, raised
 
@@ -52,8 +52,7 @@ SICK = (
         where=(
             "rank 1 /job/train.py:20 train",
             "rank 1 /job/train.py:60 train_step",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
+            *at("/job/train.py:61 train_step", 0, 2),
         ),
         measured={"parameters": {"1": ["head.bias"]}},
     ),
@@ -62,11 +61,7 @@ SICK = (
         says="rank 1: parameters extra.weight, extra.bias received no gradient in the last backward, and ranks 0,2 wait in it "
         "for their reduction",
         ranks=(1,),
-        where=(
-            "rank 1 /job/train.py:60 train_step",
-            "rank 0 /job/train.py:61 train_step",
-            "rank 2 /job/train.py:61 train_step",
-        ),
+        where=("rank 1 /job/train.py:60 train_step", *at("/job/train.py:61 train_step", 0, 2)),
         measured={"parameters": {"1": ["extra.weight", "extra.bias"]}},
     ),
     Sick(

@@ -4,7 +4,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, WrappedModel
 from ddpdoctor.evidence.source import CodePlace, RankValue, SourceCode
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.rank_ends import FINE, LOST_PEER, PLACE, ended, raised
 
 WRAPS = Frame(file="/home/me/job/train.py", line=40, function="main")
@@ -32,11 +32,7 @@ SICK = (
         evidence=ended(raised(counts(0, 10, 1, 12)), raised(counts(1, 12, 0, 10)), raised(counts(2, 10, 1, 12))),
         says="the model of rank 1 has 12 parameters, that of ranks 0,2 10",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:48 train",
-            "rank 0 /home/me/job/train.py:48 train",
-            "rank 2 /home/me/job/train.py:48 train",
-        ),
+        where=at("/home/me/job/train.py:48 train", 1, 0, 2),
         measured={"parameters": {"0": 10, "1": 12, "2": 10}},
     ),
     Sick(  # with the value that the source computes from the rank

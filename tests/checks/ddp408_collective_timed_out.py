@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import Severity
-from tests.checks import Sick, ranks
+from tests.checks import Sick, at, ranks
 from tests.flight_records import STEP, Did, flights, record, waits
 from tests.rank_ends import FINE, ended, from_log, gave_up, raised, stood_still
 
@@ -54,10 +54,7 @@ SICK = (
         evidence=flights([STEP, STEP, waits(STEP)], [STEP, STEP, waits(STEP)], RECORDED_NOTHING),
         says="ranks 0-1 wait in all_reduce #3, and the dump of rank 2 holds no call",
         ranks=(2,),
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 0, 1),
         measured={"without_dump": [], "older_dump": [], "empty_dump": [2], "waiting": [0, 1]},
     ),
     Sick(
@@ -141,11 +138,7 @@ SICK = (
         evidence=flights([STEP, waits(STEP)], record([STEP], world=3, waited=0.0), [STEP, waits(STEP)]),
         says="ranks 0,2 wait in all_reduce #2, and the dump of rank 1 is from before that and ends with all_reduce #1",
         ranks=(1,),
-        where=(
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
-        ),
+        where=at("/home/me/job/train.py:61 train_step", 1, 0, 2),
         measured={"without_dump": [], "older_dump": [1], "empty_dump": [], "waiting": [0, 2]},
     ),
 )

@@ -9,7 +9,7 @@ from ddpdoctor.analysis.replicas.divergences.steps import SettingsAt, SettingsDi
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.source import CodePlace, Condition, RankValue, Request, SourceCode
-from tests.checks import Sick
+from tests.checks import Sick, at
 from tests.checks.divergent import found
 
 SICK = (
@@ -58,13 +58,7 @@ SICK = (
             evidence=replace(ITS_OWN, job=(*ITS_OWN.job, code)),
             says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
             ranks=(2,),
-            where=(
-                "rank 2 /job/train.py:40 train",
-                "rank 2 /job/train.py:61 train",
-                "rank 0 /job/train.py:61 train",
-                "rank 1 /job/train.py:61 train",
-                "rank 3 /job/train.py:61 train",
-            ),
+            where=("rank 2 /job/train.py:40 train", *at("/job/train.py:61 train", 2, 0, 1, 3)),
             measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
         )
         for code in (CODE, NEARBY)

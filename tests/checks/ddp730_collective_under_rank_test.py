@@ -5,9 +5,6 @@ from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.training_programs import training
 
-ON_MAIN = "def on_main(fn, *args):\n    if dist.get_rank() == 0:\n        fn(*args)\n    dist.barrier()\n\n\n"
-"""A helper that runs what each caller gives it on rank 0."""
-
 BACKWARD = "            loss.backward()\n            optimizer.step()\n"
 
 
