@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -22,13 +21,21 @@ from tests.waiting import PROGRAM_SECONDS, within
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 JOB = """
-import sys, time
+import signal, sys, time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+def wake(*_):
+    raise InterruptedError
+
 def fetch(seconds):
-    time.sleep(seconds)  # the line
+    try:
+        time.sleep(seconds)  # the line
+    except InterruptedError:
+        pass
+
+signal.signal(signal.SIGUSR1, wake)
 
 dist.init_process_group("gloo")
 model = DistributedDataParallel(torch.nn.Linear(4, 4))
@@ -155,33 +162,47 @@ def test_nothing_of_ours_is_left_where_we_are_killed_and_the_job_has_ended(tmp_p
         assert within(lambda: not list(Path(place).iterdir()))
 
 
-@pytest.fixture
-def hanging(script: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A job under watch whose rank 1 sleeps, and the report that watch writes."""
+def test_the_verdict_comes_while_the_job_hangs_hang_says_the_same_and_a_job_that_goes_on_has_recovered(
+    script: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "report.json"
     command = [*WATCH, "--stall-after", "2", "--format", "json", "-o", str(output), "--case", str(tmp_path / "case")]
-    process = subprocess.Popen([*command, "--", *TORCHRUN, str(script), "600"], stderr=subprocess.PIPE, text=True)
-    yield process, output
-    process.terminate()
-    process.communicate(timeout=PROGRAM_SECONDS)
+    process = subprocess.Popen(
+        [*command, "--", *TORCHRUN, str(script), "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        verdict_while_it_hangs(process, output, script)
+        rank_of(script, 1).send_signal(signal.SIGUSR1)
+        stdout, stderr = process.communicate(timeout=PROGRAM_SECONDS)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=PROGRAM_SECONDS)
+    assert process.returncode == 0, stderr
+    assert stdout == "the job is done\n"
+    assert "DDP307" in stderr
+    assert "then the job resumed" in stderr
+    report = json.loads(output.read_text())
+    assert report["findings"] == []
+    assert any("no progress for" in note for note in report["notes"])
     assert within(lambda: not processes_with(str(script)))
 
 
-def test_the_verdict_comes_while_the_job_hangs_and_hang_says_the_same(
-    hanging: tuple[subprocess.Popen[str], Path], script: Path
-) -> None:
-    process, output = hanging
-    assert within(lambda: output.exists() and json.loads(output.read_text())["findings"], seconds=90)
+def rank_of(script: Path, rank: int) -> psutil.Process:
+    return next(found for found in processes_with(str(script)) if found.environ().get("RANK") == str(rank))
+
+
+def verdict_while_it_hangs(process: subprocess.Popen[str], output: Path, script: Path) -> None:
+    assert within(lambda: output.exists() and json.loads(output.read_text())["findings"], seconds=PROGRAM_SECONDS)
     assert process.poll() is None
     (finding,) = json.loads(output.read_text())["findings"]
     assert (finding["code"], finding["ranks"]) == ("DDP307", [1])
-    line = JOB.splitlines().index("    time.sleep(seconds)  # the line") + 1
+    line = JOB.splitlines().index("        time.sleep(seconds)  # the line") + 1
     assert (finding["where"][0]["file"], finding["where"][0]["line"]) == (str(script), line)
     assert finding["measured"]["waiting"] == [0]
 
-    rank = next(found for found in processes_with(str(script)) if found.environ().get("RANK") == "0")
     looked = subprocess.run(
-        [sys.executable, "-m", "ddpdoctor", "hang", str(rank.pid), "--format", "json"],
+        [sys.executable, "-m", "ddpdoctor", "hang", str(rank_of(script, 0).pid), "--format", "json"],
         capture_output=True,
         text=True,
         timeout=PROGRAM_SECONDS,
@@ -196,7 +217,7 @@ def test_the_verdict_comes_while_the_job_hangs_and_hang_says_the_same(
 def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
     ended = watch("--stall-after", "2", "--kill-on-hang", "--", *TORCHRUN, str(script), "600")
     assert ended.returncode == 1
-    assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch (job.py:8) sleeps" in ended.stderr
+    assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch (job.py:12) sleeps" in ended.stderr
     below = ended.stderr.partition("closing signal SIGTERM")[
         2
     ]  # the whole verdict, below all that torchrun says of its end
@@ -219,18 +240,6 @@ def test_a_hang_that_nothing_explains_is_looked_at_thrice_and_called_undecided(s
     assert "the evidence does not explain it" in reason
     assert any("sleeps at" in line and "in fetch" in line for line in ranks), ranks
     assert not processes_with(str(script))
-
-
-def test_a_job_that_goes_on_is_said_to_have_recovered(script: Path, tmp_path: Path) -> None:
-    output = tmp_path / "report.json"
-    ended = watch("--stall-after", "2", "--format", "json", "-o", str(output), "--", *TORCHRUN, str(script), "9")
-    assert ended.returncode == 0, ended.stderr
-    assert "DDP307" in ended.stderr
-    assert "then the job resumed" in ended.stderr
-    assert ended.stdout == "the job is done\n"
-    report = json.loads(output.read_text())
-    assert report["findings"] == []
-    assert any("no progress for" in note for note in report["notes"])
 
 
 def test_a_healthy_job_gets_one_line(script: Path) -> None:
