@@ -86,9 +86,9 @@ def assert_training_in_sync() -> Callable[..., AbstractContextManager[None]]:
 
 def _env() -> Report | None:
     """What `ddpdoctor env` says, or None on a rank that does not speak."""
-    from ddpdoctor.case import redact
     from ddpdoctor.engine import diagnose
     from ddpdoctor.host.host_access import HostAccess
+    from ddpdoctor.redaction import redact
     from ddpdoctor.workflows.env import collect
 
     evidence = collect(HostAccess(), deadline_seconds=DEADLINE_SECONDS)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor import case, planted_files
+from ddpdoctor import planted_files
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.planted_files import led_to
 
@@ -51,14 +52,14 @@ def test_a_link_that_another_user_planted_is_not_followed(tmp_path: Path, shared
     name, _, rest = leads.partition("/")
     link = planted_link(shared / "link", tmp_path / name)
     with pytest.raises(DdpdoctorError, match=f"link of user {ANOTHER}, which is not followed"):
-        case.write_atomically(link / rest, "ours", private=True)
+        write_atomically(link / rest, "ours", private=True)
     assert {file.read_text() for file in (tmp_path / "file", tmp_path / "folder" / "file")} == {"kept"}
     assert not (tmp_path / "missing").exists()
 
 
 def test_a_link_of_ours_is_followed_there(tmp_path: Path, shared: Path) -> None:
     (shared / "link").symlink_to(tmp_path / "file")
-    case.write_atomically(shared / "link", "ours")
+    write_atomically(shared / "link", "ours")
     assert (tmp_path / "file").read_text() == "ours"
 
 
@@ -100,7 +101,7 @@ def test_a_report_of_whoever_called_sudo_keeps_its_permissions(tmp_path: Path, m
     file.chmod(0o644)
     os.chown(file, ANOTHER, ANOTHER)
     monkeypatch.setenv("SUDO_UID", str(ANOTHER))
-    case.write_atomically(file, "ours", private=True)
+    write_atomically(file, "ours", private=True)
     assert file.stat().st_mode & 0o777 == 0o644
 
 
@@ -109,7 +110,7 @@ def test_a_pipe_of_another_user_is_not_waited_for(shared: Path) -> None:
     os.mkfifo(shared / "case.json", 0o666)
     os.chown(shared / "case.json", ANOTHER, ANOTHER)
     with pytest.raises(DdpdoctorError, match=f"named pipe of user {ANOTHER}"):
-        case.write_atomically(shared / "case.json", "ours")
+        write_atomically(shared / "case.json", "ours")
 
 
 def test_permissions_that_another_user_chose_are_not_those_of_our_file(shared: Path) -> None:
@@ -117,7 +118,7 @@ def test_permissions_that_another_user_chose_are_not_those_of_our_file(shared: P
     file.write_text("theirs")
     file.chmod(0o666)
     os.chown(file, ANOTHER, ANOTHER)
-    case.write_atomically(file, "ours", private=True)
+    write_atomically(file, "ours", private=True)
     found = file.stat()
     assert (found.st_uid, found.st_mode & 0o777) == (0, 0o600)
 
@@ -128,7 +129,7 @@ def test_a_corrected_file_stays_its_owners(tmp_path: Path) -> None:
     file.write_text("theirs")
     os.chown(file, ANOTHER, ANOTHER)
     file.chmod(0o4750)
-    case.write_atomically(file, "corrected", keeps=True)
+    write_atomically(file, "corrected", keeps=True)
     found = file.stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (ANOTHER, ANOTHER, 0o750)
 
@@ -138,7 +139,7 @@ def test_a_descriptor_that_we_were_given_is_written_to(folder: str) -> None:
     """As with `--output >(COMMAND)` of a shell, and `--output /dev/stdout`; the pipe may be of the user who called sudo."""
     reader, writer = os.pipe()
     os.fchown(writer, ANOTHER, ANOTHER)
-    case.write_atomically(Path(folder, str(writer)), "ours")
+    write_atomically(Path(folder, str(writer)), "ours")
     os.close(writer)
     assert os.read(reader, 100) == b"ours"
     os.close(reader)

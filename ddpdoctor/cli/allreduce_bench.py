@@ -250,7 +250,7 @@ def check_plot(plot: Path | None) -> None:
 
 def draw(bench: CollectiveBench, earlier: EarlierBench | None, path: Path) -> None:
     """Draw the run, and the one it is compared with, to `path`."""
-    from ddpdoctor.case import write_atomically
+    from ddpdoctor.atomic_file import write_atomically
     from ddpdoctor.render import bench_plot
 
     benches = [("this run", bench), *([(earlier.source, earlier.bench)] if earlier is not None else [])]

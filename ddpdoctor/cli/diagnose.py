@@ -78,7 +78,7 @@ def check_trace(path: Path, evidence: Evidence) -> None:
 
 def write_trace(evidence: Evidence, path: Path) -> None:
     """Write the collectives of all ranks to `path`, compressed where it ends in .gz."""
-    from ddpdoctor.case import write_atomically
+    from ddpdoctor.atomic_file import write_atomically
     from ddpdoctor.render import chrome_trace
 
     data = b"".join(map(str.encode, chrome_trace.chunks(evidence)))

@@ -37,12 +37,12 @@ def env(
     """Judge this host; under torchrun, srun or mpirun every host of the launch, and what differs between ranks."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from ddpdoctor.case import redact
     from ddpdoctor.catalogue import all_checks
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.waits import Waits
     from ddpdoctor.host.host_access import HostAccess
+    from ddpdoctor.redaction import redact
     from ddpdoctor.render.facts import facts_of, issue_facts_of, short_facts_of
     from ddpdoctor.workflows.env import collect
 

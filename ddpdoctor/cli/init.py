@@ -96,7 +96,7 @@ def init(
     output: OutputOption = None,
 ) -> None:
     """Write a launch script that is right, with checks in place."""
-    from ddpdoctor.case import write_atomically
+    from ddpdoctor.atomic_file import write_atomically
     from ddpdoctor.templates.launch_scripts import SCRIPTS, JobSettings
 
     job = JobSettings(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
@@ -49,7 +50,6 @@ def lint(
     options: ReportOptions,
 ) -> None:
     """Name the usual mistakes in scripts and training code."""
-    from ddpdoctor import case
     from ddpdoctor.cli.report_output import keep
     from ddpdoctor.workflows.lint import LintOptions, lint_paths
     from ddpdoctor.workflows.lint_baseline import baseline_of
@@ -73,7 +73,7 @@ def lint(
     if diff:
         _show_changes(linted, unsafe=unsafe_fixes)
     elif write_baseline is not None:
-        case.write_atomically(write_baseline, baseline_of(linted.report.findings, write_baseline.parent))
+        write_atomically(write_baseline, baseline_of(linted.report.findings, write_baseline.parent))
         output.show(f"{len(linted.report.findings)} findings written to {write_baseline}\n")
         raise typer.Exit(0)
     else:
@@ -148,7 +148,6 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
 
 
 def _show(linted: Linted, options: ReportOptions) -> None:
-    from ddpdoctor import case
     from ddpdoctor.cli.report_output import (
         formatted,
         show_formatted,
@@ -171,7 +170,7 @@ def _show(linted: Linted, options: ReportOptions) -> None:
         show_formatted(formatted(linted.report, options, evidence=shown), options)
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
-        case.write_atomically(options.output, written, private=True)
+        write_atomically(options.output, written, private=True)
     summarise(linted.report, options)
 
 

@@ -70,7 +70,7 @@ def net(
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
     from ddpdoctor.analysis.network.network_layers import layers, nccl_layers
-    from ddpdoctor.case import write_atomically
+    from ddpdoctor.atomic_file import write_atomically
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.waits import Waits

@@ -14,6 +14,7 @@ from typing import NoReturn
 from typing_extensions import assert_never
 
 from ddpdoctor import __version__, case
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.catalogue import all_rules
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
@@ -23,6 +24,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Measure, Report
+from ddpdoctor.redaction import redact
 from ddpdoctor.secrets import redact_text
 
 NOT_SELECTED = (
@@ -60,7 +62,7 @@ def judge(evidence: Evidence, options: ReportOptions) -> Report:
     """The report over `evidence`, redacted, with what `lint` says of the lines that it names."""
     from ddpdoctor.workflows.lint_hints import with_lint
 
-    return with_lint(diagnose(case.redact(evidence), select=options.select, ignore=options.ignore))
+    return with_lint(diagnose(redact(evidence), select=options.select, ignore=options.ignore))
 
 
 def with_command(evidence: Evidence, options: ReportOptions) -> Evidence:
@@ -110,7 +112,7 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
     report = with_reason(report)
     if options.output is not None:
         output.show(text(report, options), colored=True)
-        case.write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts), private=True)
+        write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts), private=True)
     elif options.format is Format.TEXT:
         output.show(text(report, options), colored=True)
     else:
@@ -182,7 +184,7 @@ def formatted(
             origin = html.RunOrigin(
                 command=redact_text(options.invocation.command), version=__version__, at=time.time()
             )
-            return html.render(report, case.redact(evidence), title=options.title, facts=facts, origin=origin)
+            return html.render(report, redact(evidence), title=options.title, facts=facts, origin=origin)
         case Format.SARIF:
             from ddpdoctor.render import sarif
 

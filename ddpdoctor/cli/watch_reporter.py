@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.case import write_atomically
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.cli import output
 from ddpdoctor.cli.report_output import formatted, judge, keep, summarise
 from ddpdoctor.cli.status_line import JobProgress, seconds

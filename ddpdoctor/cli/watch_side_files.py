@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpdoctor.case import write_atomically
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.rank_status import RankStatus
 from ddpdoctor.model import Report

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ddpdoctor.analysis.performance.bandwidth import quantile
-from ddpdoctor.case import write_atomically
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, EarlierBench, RankTiming, SizeTiming, WrongValues

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from ddpdoctor.case import redact
 from ddpdoctor.catalogue import all_rules
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError, UsageError
@@ -17,6 +16,7 @@ from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.logs.failure_signs import explains_a_failure, shows_a_failure
 from ddpdoctor.logs.log_lines import LogLine, lines_of
 from ddpdoctor.model import Finding, Severity
+from ddpdoctor.redaction import redact
 from ddpdoctor.symptoms.index import Match, MatchedBy, SymptomIndex
 from ddpdoctor.workflows.diagnose import gather, is_text
 

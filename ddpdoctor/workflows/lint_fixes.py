@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpdoctor import case
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding, Fix
 from ddpdoctor.quoting import acts_on_a_terminal
@@ -172,4 +172,4 @@ def _made(file: Path, text: str, fixes: list[Fix], fixer: Fixer) -> tuple[str, l
 
 def _write(file: Path, data: bytes) -> None:
     """Write atomically, and keep the permissions."""
-    case.write_atomically(file, data, keeps=True)
+    write_atomically(file, data, keeps=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor import case
-from ddpdoctor.case import write_atomically
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.host.owned_files import read_owned

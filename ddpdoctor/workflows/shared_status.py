@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ddpdoctor.analysis.hangs.ranks_to_look_at import SILENT
-from ddpdoctor.case import write_atomically
+from ddpdoctor.atomic_file import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.rank_status import RankStatus
 from ddpdoctor.host.owned_files import read_owned

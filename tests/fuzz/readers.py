@@ -41,8 +41,8 @@ def read(arguments: list[str]) -> int:
 
 def judged(evidence: Evidence) -> None:
     """Show what the rules find."""
-    from ddpdoctor.case import redact
     from ddpdoctor.engine import diagnose
+    from ddpdoctor.redaction import redact
     from ddpdoctor.render import text
 
     output.show(text.render(diagnose(redact(evidence)), verbose=True))

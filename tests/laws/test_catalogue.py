@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from ddpdoctor.case import redact
 from ddpdoctor.catalogue import all_checks, all_rules
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Crashed, Ran, Severity, Skipped, Writer
+from ddpdoctor.redaction import redact
 from tests.checks import as_json, close_to, place_text
 
 ROOT = Path(__file__).parents[2]

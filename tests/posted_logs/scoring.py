@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ddpdoctor.case import redact
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.model import Finding, Severity
+from ddpdoctor.redaction import redact
 from ddpdoctor.workflows.diagnose import gather
 
 COLLECTION = Path(__file__).parent / "collection"
