@@ -51,16 +51,18 @@ def load(path: Path) -> Evidence:
     file = path / CASE_FILE if path.is_dir() else path
     try:
         data = read_regular(file, most=MAX_CASE_BYTES)
-        schema = _schema(data)
+        head = _head(data)
     except FileNotFoundError:
         raise UsageError(f"{file} does not exist", hint="save a case with `--case PATH`") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except JSON_ERRORS as error:
-        raise UsageError(f"{file} is not a ddpdoctor case: {error}", hint="save a case with `--case PATH`") from None
-    if schema != SCHEMA:
-        reason = f'its "schema" is {schema!r}' if schema is not None else 'it has no "schema" key'
-        raise UsageError(f"{file} is not a case that this version reads: {reason}, expected {SCHEMA!r}")
+        reason = "its end is missing" if "truncated" in str(error) else error
+        raise UsageError(f"{file} is not a ddpdoctor case: {reason}", hint="save a case with `--case PATH`") from None
+    if head.schema != SCHEMA:
+        reason = f'its "schema" is {head.schema!r}' if head.schema is not None else 'it has no "schema" key'
+        writer = f"; {head.written_by} wrote it and reads it" if isinstance(head.written_by, str) else ""
+        raise UsageError(f"{file} is not a case that this version reads: {reason}, expected {SCHEMA!r}{writer}")
     return _decoded(data, source=str(file))
 
 
@@ -179,17 +181,18 @@ def _required(kind: type) -> frozenset[str]:
     return frozenset(one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING)
 
 
-class _Shell(msgspec.Struct):
+class _Head(msgspec.Struct):
     schema: Any = None
+    written_by: Any = None
 
 
-def _schema(data: bytes) -> Any:  # noqa: ANN401 - whatever a foreign file says
-    """What a JSON document says under "schema"; None where it is no object."""
+def _head(data: bytes) -> _Head:
+    """What a JSON document says of itself; nothing where it is no object."""
     try:
-        return msgspec.json.decode(data, type=_Shell).schema
+        return msgspec.json.decode(data, type=_Head)
     except msgspec.ValidationError:
         msgspec.json.decode(data)  # raises where it is no JSON either
-        return None
+        return _Head()
 
 
 class _Rank(msgspec.Struct):

@@ -66,6 +66,8 @@ def test_numbers_that_json_has_no_name_for_come_back(tmp_path: Path) -> None:
         (b"[]", 'it has no "schema" key'),
         (b'{"schema": "\xc6"}', "is not a ddpdoctor case"),
         (b'{"schema": "ddpdoctor.case/9"}', "its \"schema\" is 'ddpdoctor.case/9', expected 'ddpdoctor.case/1'"),
+        (b'{"schema": "ddpdoctor.case/9", "written_by": "ddpdoctor 7.1"}', "; ddpdoctor 7.1 wrote it and reads it"),
+        (b'{"schema": "ddpdoctor.case/1", "ranks"', "is not a ddpdoctor case: its end is missing"),
         (b'{"schema": "ddpdoctor.case/1", "ranks": 5}', "Expected `array`, got `int` - at `$.ranks`"),
         (
             b'{"schema": "ddpdoctor.case/1", "ranks": [{"rank": 0, "host": "a", "facts": {"Launch": {"rank": "x"}}}]}',

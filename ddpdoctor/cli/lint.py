@@ -150,6 +150,7 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
 def _show(linted: Linted, options: ReportOptions) -> None:
     from ddpdoctor.cli.report_output import (
         formatted,
+        say_where,
         show_formatted,
         summarise,
         with_command,
@@ -171,6 +172,7 @@ def _show(linted: Linted, options: ReportOptions) -> None:
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
         write_atomically(options.output, written, private=True)
+        say_where(options.output)
     summarise(linted.report, options)
 
 

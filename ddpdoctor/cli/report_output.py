@@ -113,6 +113,7 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
     if options.output is not None:
         output.show(text(report, options), colored=True)
         write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts), private=True)
+        say_where(options.output)
     elif options.format is Format.TEXT:
         output.show(text(report, options), colored=True)
     else:
@@ -121,6 +122,12 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
             output.show(text(report, options), colored=True, err=True)  # the rows are the measurements, not the verdict
     summarise(report, options, facts)
     return report.exit_code(options.fail_on)
+
+
+def say_where(path: Path) -> None:
+    """Say that the report is in this file, where it is one that stays."""
+    if path.is_file():
+        output.say(f"report written to {path}")
 
 
 def show_formatted(document: str, options: ReportOptions) -> None:

@@ -46,8 +46,8 @@ def unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]
     ]
     if ended is not None and not explained and not own:
         yield (
-            f"the job was ended from outside{_by(failures.log)}: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under "
-            "`ddpdoctor watch`, which names the rank and the line while it hangs"
+            f"the job was ended from outside{_by(failures.log)}: {ended[:SHOWN_CHARACTERS]}; "
+            "the log does not show whether it hung before"
         )
         return
     yield f"{why}; its first line{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"

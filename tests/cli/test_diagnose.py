@@ -32,7 +32,9 @@ def test_html_is_written_to_a_file_and_to_stdout(tmp_path: Path, capsys: pytest.
     """The file gets the page, and the terminal the text; without a file the page goes to stdout alone."""
     page = tmp_path / "report.html"
     assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--format", "html", "-o", str(page)]) == 1
-    assert "DDP301 collective-mismatch" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "DDP301 collective-mismatch" in shown.out
+    assert f"report written to {page}" in shown.err
     assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--format", "html"]) == 1
     printed = "".join(capsys.readouterr())
     for written in (page.read_text(), printed):
