@@ -76,7 +76,8 @@ def test_no_command_of_ours_starts_python_with_m_or_c() -> None:
     """Both put the working directory first on the path; with -I they do not."""
     found = []
     for file in (ROOT / "ddpdoctor").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "sys.executable" in text else ():
             if isinstance(node, ast.List) and any(ast.unparse(item) == "sys.executable" for item in node.elts):
                 words = {item.value for item in node.elts if isinstance(item, ast.Constant)}
                 if words & {"-m", "-c"} and "-I" not in words:

@@ -41,7 +41,7 @@ PACKAGES = ("ddpdoctor", "probes", "reference_train")
 def undocumented_fields(source: str) -> list[str]:
     """`Class.field` of each public annotated field without a docstring of its own, in public classes."""
     bare = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if "class " in source else ():
         if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
             continue
         for field, after in zip(node.body, [*node.body[1:], None], strict=True):
