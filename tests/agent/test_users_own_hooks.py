@@ -1,4 +1,4 @@
-"""A job's own hooks, faulthandler and signal handlers work as without us, and ours work beside them: each alone, and all."""
+"""A job's own hooks, faulthandler and signal handlers work as without us, and ours work beside them, alone and together."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ def rank(code: str, directory: Path, tmp_path: Path) -> tuple[subprocess.Complet
     return ended, found
 
 
-@pytest.mark.parametrize("code", [EXCEPTHOOK + BEFORE, BEFORE + EXCEPTHOOK], ids=["before the group", "after it"])
-def test_an_excepthook_of_the_users(code: str, short_dir: Path, tmp_path: Path) -> None:
-    ended, written = rank(code + RAISE, short_dir, tmp_path)
+def test_an_excepthook_from_before_the_group(short_dir: Path, tmp_path: Path) -> None:
+    ended, written = rank(EXCEPTHOOK + BEFORE + RAISE, short_dir, tmp_path)
     assert (ended.returncode, ended.stdout.splitlines(), ended.stderr) == (1, ["my hook saw KeyError"], "")
     recorded = written.error()
     assert recorded is not None
@@ -62,12 +61,6 @@ def test_a_faulthandler_of_the_users_keeps_its_file(short_dir: Path, tmp_path: P
     assert written.crash() == ()
 
 
-def test_signal_handlers_of_the_users(short_dir: Path, tmp_path: Path) -> None:
-    ended, written = rank(SIGNALS + BEFORE + SIGNALLED, short_dir, tmp_path)
-    assert (ended.returncode, ended.stdout.splitlines()) == (0, HANDLED)
-    assert written.left_at() is not None
-
-
 def test_a_call_tells_the_error_that_is_handled_and_the_thread_that_makes_it(short_dir: Path, tmp_path: Path) -> None:
     _, written = rank(BEFORE + HANDLES + BEAT, short_dir, tmp_path)
     (handled,) = written.call_log().calls().handled
@@ -78,7 +71,9 @@ def test_a_call_tells_the_error_that_is_handled_and_the_thread_that_makes_it(sho
     assert [calls.stack_of(entry)[-1].function for entry in range(3)] == ["<module>", "<module>", "_bootstrap"]
 
 
-def test_all_of_them_together(short_dir: Path, tmp_path: Path) -> None:
+def test_all_of_them_together_with_signal_handlers_and_an_excepthook_from_after_the_group(
+    short_dir: Path, tmp_path: Path
+) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('my sitecustomize ran', flush=True)")
     code = FAULTHANDLER + SIGNALS + THREADS + BEFORE + EXCEPTHOOK + SIGNALLED + THREAD + RAISE
     with pytest.MonkeyPatch.context() as patch:
