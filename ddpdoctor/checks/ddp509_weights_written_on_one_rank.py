@@ -58,7 +58,7 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         at, place = ("in", "between the forward and the optimizer step") if found.after_forward else BETWEEN_STEPS
         by_each = found.how is HowWritten.WROTE and len(found.ranks) == divergences.world_size
         did = (EACH_WROTE if by_each else DID[found.how]).format(written=written, place=place)
-        message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} {did}"
+        message = f"{_when(found, at)} of {divergences.steps}, {group_ranks(found.ranks)} {did}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
         partly = found.how is HowWritten.KEPT and found.shown is WrittenAt.A_LOAD
@@ -68,8 +68,19 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         by_some = [*weight_writes.by_some(unseen, found.ranks, (found.ranks, others))]
         written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
         shown = finding(
-            RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else NOTES[found.shown],
+            RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else _note(found),
             remedy=OF_EACH if by_each else PARTLY_LOADED if partly else REMEDIES.get(found.how),
             numbers={"shown": SHOWN.get(found.shown, "")},
         )  # fmt: skip
         yield replace(shown, where=(*written_by, *shown.where))
+
+
+def _when(found: WeightsWritten, at: str) -> str:
+    """`before step 31`; `between steps 15 and 31` where nobody looked at the steps in between."""
+    return f"{at} step {found.step}" if found.since is None else f"between steps {found.since} and {found.step}"
+
+
+def _note(found: WeightsWritten) -> str:
+    if found.since is not None and found.shown is WrittenAt.THE_NEXT_FORWARD:
+        return "the first audited forward after the write"
+    return NOTES[found.shown]

@@ -51,6 +51,14 @@ class FollowedRank:
 
     def step(self, optimizer: Optimizer, batch: Tensor) -> None:
         """One step of training as a job makes it."""
+        self._backward(optimizer, batch)
+        self._steps(optimizer)
+
+    def step_with_closure(self, optimizer: Optimizer, batch: Tensor) -> None:
+        """One step as Lightning makes it: forward and backward are inside the optimizer's step."""
+        self._steps(optimizer, lambda: self._backward(optimizer, batch))
+
+    def _backward(self, optimizer: Optimizer, batch: Tensor) -> None:
         optimizer.zero_grad()
         tracker = self.tracker
         _unless(tracker.counted.forward, tracker.forwards.outer)(self.model, [batch])
@@ -63,9 +71,14 @@ class FollowedRank:
         loss.backward()
         if closely:
             tracker.backwards.over(loss)
-        _unless(tracker.counted.before_step, tracker.steps.before)(optimizer, (), {})
+
+    def _steps(self, optimizer: Optimizer, *closure: Callable[[], None]) -> None:
+        tracker, args = self.tracker, (optimizer, *closure)
+        _unless(tracker.counted.before_step, tracker.steps.before)(optimizer, args, {})
+        for one in closure:
+            one()
         optimizer.step()
-        _unless(tracker.counted.after_step, tracker.steps.after)(optimizer, (), {})
+        _unless(tracker.counted.after_step, tracker.steps.after)(optimizer, args, {})
 
     def written(self, kind: type[TraceRecord]) -> list[Any]:
         """Its records of one kind; it writes none after this."""

@@ -72,7 +72,12 @@ from ddpdoctor.analysis.replicas.skipped_steps import left_out_by_scaler, skippe
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.analysis.replicas.written_parts import parts_written
-from ddpdoctor.analysis.replicas.written_weights import differing_weights, given_weights_written, weights_written
+from ddpdoctor.analysis.replicas.written_weights import (
+    differing_weights,
+    given_weights_written,
+    weights_written,
+    written_between_audits,
+)
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import SkipCheck, group_ranks
@@ -208,6 +213,24 @@ def _at_step(
         written = parts_written(seen, before)
     if written is not None:
         yield written
+    others = [*_beside_weights(seen, before, tracks, written, gradients=gradients)]
+    yield from others
+    if written is None and not others and gradients:
+        later = written_between_audits(seen, before, tracks)
+        if later is not None:
+            yield later
+
+
+def _beside_weights(
+    seen: ByRank,
+    before: ByRank | None,
+    tracks: Mapping[int, Track],
+    written: WeightsWritten | StepNotReproducible | None,
+    *,
+    gradients: bool,
+) -> Iterator[Divergence]:
+    """What differs at a step besides the weights before it: numbers that are not finite, gradients, settings, modes."""
+    step = step_of(seen)
     non_finite = _non_finite(seen, before, tracks)
     if non_finite is not None and not _follows_from(non_finite, written, seen):
         yield non_finite

@@ -41,7 +41,7 @@ class Backward(NamedTuple):
     grad: SourceLine | None = None
     """Where `torch.autograd.grad` was called last."""
     load: SourceLine | None = None
-    """Where weights were loaded since the step before."""
+    """Where weights were loaded last since the audited step before."""
     lost_at: int | None = None
     """The step, counted from 0, to which the first backward led whose loss was not finite; None while all were finite."""
     lost_line: SourceLine | None = None

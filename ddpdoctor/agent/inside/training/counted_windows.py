@@ -119,5 +119,5 @@ class CountedWindows:
         observers.averaging.stepped(counted=window.steps_wrapped)
         window.is_open = window.had_backward = window.follows_audited = False  # as `end`, without its call
         window.steps_wrapped = window.looks_closely = True
-        window.loaded_at, window.depth = None, 0
+        window.depth = 0
         return True

@@ -33,8 +33,9 @@ class StepObserver:
     def _steps(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
         window, observers, replica = self._window, self._observers, self._replica
+        closure = bool(kwargs.get("closure") or any(map(callable, args[1:2])))
         if not window.depth:
-            self._enter(optimizer)
+            self._enter(optimizer, closure=closure)
         window.depth += 1
         if window.depth > 1:
             return
@@ -44,13 +45,13 @@ class StepObserver:
         if observers.is_replay:
             observers.close_up.optimizer_steps(optimizer)
         if window.is_audited:
-            closure = self._audit.step.closure = bool(kwargs.get("closure") or any(map(callable, args[1:2])))
+            self._audit.step.closure = closure
             with replica.budget, replica.models.held():
                 self._audit.before_step(optimizer)
                 observers.recomputation.before_step(optimizer, closure=closure)
 
-    def _enter(self, optimizer: Optimizer) -> None:
-        """The outermost optimizer is about to step."""
+    def _enter(self, optimizer: Optimizer, *, closure: bool) -> None:
+        """The outermost optimizer is about to step; a closure makes the forward and the backward inside the step."""
         window, observers = self._window, self._observers
         if observers.evaluation_forwards.with_backward:
             self._forwards.trained_in_evaluation()
@@ -61,7 +62,8 @@ class StepObserver:
         if observers.is_replay:
             observers.close_up.settle()
         if not window.is_open:
-            window.begin(same_gradients=self._replica.counts.stepped_since_forward and not window.had_backward)
+            again = self._replica.counts.stepped_since_forward and not window.had_backward
+            window.begin(same_gradients=again and not closure)
 
     def after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""

@@ -39,7 +39,7 @@ class TrainingWindow:
         self.thread: int | None = None
         """The thread that trains the wrapped model, as far as that is known."""
         self.loaded_at: SourceLine | None = None
-        """Where weights were loaded since the last step."""
+        """Where weights were loaded last since the last audited step."""
 
     def is_elsewhere(self) -> bool:
         """Whether this thread is not the one that trains the wrapped model: what it trains is something of its own."""
@@ -74,7 +74,8 @@ class TrainingWindow:
         observers, audited = self.observers, self.is_audited
         self.is_open = self.is_audited = self.had_backward = False
         self.steps_wrapped = self.looks_closely = True
-        self.loaded_at = None
+        if audited:
+            self.loaded_at = None
         self.follows_audited = audited
         self.replica.budget.adapt(audited=audited, stands_for=self.stands_for)
         self.stands_for = 1

@@ -71,6 +71,8 @@ class WeightsWritten(Diverged):
     """The parameters that differ since."""
     total: int
     """The number of parameters."""
+    since: int | None = None
+    """The last audited step before it, where steps in between were not audited; None where the step itself is known."""
     shown: WrittenAt = WrittenAt.THE_NEXT_FORWARD
     """What `lines` are."""
     after_forward: bool = False
