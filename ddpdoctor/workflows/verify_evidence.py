@@ -16,6 +16,7 @@ from ddpdoctor.workflows.verify_notes import (
     averages,
     ends_not_compared,
     how_it_ended,
+    not_audited,
     not_comparable,
     not_made_again,
     not_probed,
@@ -82,12 +83,7 @@ def _absent(nproc: int | None, *, ranks: Sequence[int]) -> Sequence[str]:
 
 def _windows(tracks: Sequence[Track]) -> Sequence[str]:
     """What was not looked at: steps between audits, and parts of models."""
-    interval = max((track.interval for track in tracks if not track.every), default=1)
-    notes = []
-    if interval > 1:
-        notes.append(
-            f"the last audits were {interval} steps apart to keep the overhead low: `--every 1` checks every step"
-        )
+    notes = [*not_audited(tracks)]
     skipped, on_mesh = _fully_sharded(tracks)
     if skipped:
         notes.append(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned, number_made, with_left_out
+from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned, number_made, step_of, with_left_out
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, is_just_averaged
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.evidence import Evidence, RankFacts, by_rank
@@ -30,6 +31,20 @@ def audited_steps(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     steps = with_left_out(tracks)
     made = number_made(tracks, steps)
     return (("audited", f"{len(steps):,} of {made:,} steps, on {len(tracks)} ranks"),) if made else ()
+
+
+def not_audited(tracks: Sequence[Track]) -> tuple[str, ...]:
+    """A note where steps in a row were not audited, because an audit would have cost too much of the job's time."""
+    if not tracks or all(track.every for track in tracks):
+        return ()
+    of_ranks = dict(enumerate(tracks))
+    steps = with_left_out(of_ranks)
+    looked_at = [-1, *map(step_of, steps), number_made(of_ranks, steps)]
+    most = max(after - before - 1 for before, after in pairwise(looked_at))
+    if most < 1:
+        return ()
+    many = f"up to {most:,} steps in a row were not audited" if most > 1 else "some steps were not audited"
+    return (f"{many}, to keep the overhead low: `--every 1` checks every step",)
 
 
 def how_it_ended(script: Path, directory: Path, code: int, started: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from ddpdoctor.workflows.verify_notes import (
     audited_steps,
     ends_not_compared,
     how_it_ended,
+    not_audited,
     not_probed,
     not_written,
     stood_still,
@@ -31,6 +32,26 @@ from ddpdoctor.workflows.verify_notes import (
     wrapped_twice,
 )
 from tests.audited_steps import job_of
+
+
+@pytest.mark.parametrize(
+    ("audited", "made", "every", "says"),
+    [
+        ((0, 1, 3, 7), 40, 0, "up to 32 steps in a row were not audited, to keep the overhead low"),
+        ((0, 1, 3, 4), 5, 0, "some steps were not audited, to keep the overhead low"),
+        ((0, 1, 2, 3), 4, 0, ""),  # whatever the next interval would have been
+        ((3, 7, 11, 15), 16, 4, ""),  # as was asked for
+    ],
+)
+def test_the_longest_stretch_without_an_audit_is_told(
+    audited: tuple[int, ...], made: int, every: int, says: str
+) -> None:
+    job = job_of(
+        lambda _rank, step: {"step": audited[step], "forwards": audited[step] + 1},
+        steps=len(audited), every=[every] * 3, steps_made=[made] * 3,
+    )  # fmt: skip
+    notes = not_audited([fact for rank in job.ranks for fact in rank.facts if isinstance(fact, Track)])
+    assert [note.partition(": ")[0] for note in notes] == [says] * bool(says)
 
 
 def test_a_script_that_failed_is_told_with_its_exit_code(tmp_path: Path) -> None:
