@@ -27,6 +27,7 @@ Cause = NotReducedCause
 
 WHY = {
     Cause.BYPASSED: "the model inside the wrapper was called, so DDP did not see the forward",
+    Cause.NO_FORWARD: "backward ran, and no forward through the wrapper since the step before it, so DDP did not reduce",
     Cause.NO_SYNC: "the forward ran under no_sync, or with require_backward_grad_sync off, so the backward did not reduce",
     Cause.AGAIN: "backward ran more than once after one forward, and DDP reduces gradients in the first one only",
     Cause.NO_MODEL: "no model is wrapped in DistributedDataParallel, and nothing else averages them",
@@ -42,6 +43,8 @@ WHY = {
 
 REMEDIES = {
     Cause.BYPASSED: "call the wrapper, model(x), and not model.module(x), wherever a backward follows",
+    Cause.NO_FORWARD: "call the wrapper, model(x), for every forward, and not a method or a part of the model inside it; run one "
+    "backward per forward",
     Cause.NO_SYNC: "run both the forward and the backward of the last micro-batch outside no_sync",
     Cause.AGAIN: "add the losses and call backward once after each forward",
     Cause.NO_MODEL: "all_reduce every gradient between backward and step and divide by the number of ranks, or wrap the model "
@@ -58,6 +61,7 @@ REMEDIES = {
 
 NOTES = {
     Cause.BYPASSED: "calls the module inside the wrapper",
+    Cause.NO_FORWARD: "the backward",
     Cause.NO_SYNC: "the forward",
     Cause.AGAIN: "the last backward",
     Cause.NO_MODEL: "the optimizer step",

@@ -48,6 +48,8 @@ class FollowedRank:
         self.model = Wrapper(module)
         self.tracker.audit.wrapping(module)
         self.tracker.wrapped(self.model)
+        self.forward: Callable[[Tensor], Tensor] | None = None
+        """What is called in place of the wrapper."""
 
     def step(self, optimizer: Optimizer, batch: Tensor) -> None:
         """One step of training as a job makes it."""
@@ -61,8 +63,9 @@ class FollowedRank:
     def _backward(self, optimizer: Optimizer, batch: Tensor) -> None:
         optimizer.zero_grad()
         tracker = self.tracker
-        _unless(tracker.counted.forward, tracker.forwards.outer)(self.model, [batch])
-        loss = self.model(batch).square().mean()
+        if self.forward is None:
+            _unless(tracker.counted.forward, tracker.forwards.outer)(self.model, [batch])
+        loss = (self.forward or self.model)(batch).square().mean()
         closely = tracker.window.looks_closely
         if closely:
             tracker.backwards.begins()

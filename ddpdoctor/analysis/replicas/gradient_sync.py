@@ -29,6 +29,7 @@ EXACT = 1e-4  # relative: rounding of a float32 projection is about 1e-6
 
 # the call to blame, where the parameter itself has no origin that is
 SHOWN_AT = {
+    NotReducedCause.NO_FORWARD: "backward",
     NotReducedCause.NO_SYNC: "forward",
     NotReducedCause.AGAIN: "backward",
     NotReducedCause.AUTOGRAD_GRAD: "grad",
@@ -133,7 +134,7 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
     if _is_dropped(name, seen):
         return _Happened.CHANGED
     if all(g.local is None for g in present):
-        return NotReducedCause.NO_MODEL if standings == {"no model"} else NotReducedCause.AUTOGRAD_GRAD
+        return _by_no_backward_of_ddp(standings, seen)
     if len(present) == len(seen) and not _is_local(differing, seen) and _some_are_reduced(differing, seen):
         return _Happened.CHANGED
     cause = _cause(name, present, seen)
@@ -143,6 +144,14 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
     if unfinished and len(present) == len(seen) and _are_no_ones_own(differing, seen):
         return _Happened.CHANGED
     return NotReducedCause.BY_HOOK if unfinished and _hook_leaves_apart(differing, seen) else cause
+
+
+def _by_no_backward_of_ddp(standings: set[str], seen: Mapping[int, StepSeen]) -> NotReducedCause:
+    """Why autograd accumulated no gradient that DDP could have reduced."""
+    if standings == {"no model"}:
+        return NotReducedCause.NO_MODEL
+    no_forward = all(one.wrapped == 0 and "backward" in one.lines for one in seen.values())
+    return NotReducedCause.NO_FORWARD if no_forward else NotReducedCause.AUTOGRAD_GRAD
 
 
 def _is_stepped_by_some(name: str, seen: Mapping[int, StepSeen]) -> bool:

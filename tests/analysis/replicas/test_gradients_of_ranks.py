@@ -30,6 +30,27 @@ def test_a_script_that_averages_by_itself_and_forgets_a_gradient_is_told_so() ->
         )
 
 
+@pytest.mark.parametrize(
+    ("lines", "wrapped", "cause", "line"),
+    [
+        (LINES, 0, "no forward", LINES["backward"].line),
+        (LINES, 1, "autograd.grad", STEP.line),
+        ({"grad": LINES["forward"]}, 0, "autograd.grad", LINES["forward"].line),
+    ],
+)
+def test_a_backward_without_a_forward_of_the_wrapper_is_told_from_autograd_grad(
+    lines: dict[str, Frame], wrapped: int, cause: str, line: int
+) -> None:
+    """`model.module.features(x)` calls no forward that anybody follows."""
+
+    def make(rank: int, _step: int) -> dict[str, Any]:
+        own = Gradient(digest=f"g{rank}", reduced=1.0 + rank, local=None, count=0, standing="reduced")
+        return {"gradients": {"w": own}, "lines": lines, "wrapped": wrapped}
+
+    (finding,) = diagnose(job_of(make)).findings
+    assert (finding.code, finding.measured["cause"], finding.where[0].line) == ("DDP504", cause, line)
+
+
 def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() -> None:
     def of_one(rank: int, step: int) -> dict[str, Any]:
         return {"gradients": gradient(float("nan") if (rank, step) == (1, 2) else 1.0)}

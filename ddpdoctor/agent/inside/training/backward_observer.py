@@ -31,8 +31,11 @@ class BackwardObserver:
         observers.evaluation_forwards.backward()
         if observers.is_replay:
             observers.close_up.settle()
-        if not (self._window.is_open or self._replica.models.count):  # the user averages gradients in some other way
-            self._window.begin()
+        if not self._window.is_open:
+            if self._replica.models.count:
+                self._window.backward_at = user_line()
+            else:  # the user averages gradients in some other way
+                self._window.begin()
         self._counted.backward()
         observers.gradient_groups.backward()
 

@@ -62,8 +62,13 @@ class StepObserver:
         if observers.is_replay:
             observers.close_up.settle()
         if not window.is_open:
-            again = self._replica.counts.stepped_since_forward and not window.had_backward
+            again, backward_at = (
+                self._replica.counts.stepped_since_forward and not window.had_backward,
+                window.backward_at,
+            )
             window.begin(same_gradients=again and not closure)
+            if window.is_audited and backward_at is not None:
+                self._audit.step.backward = self._audit.step.backward._replace(backward=backward_at)
 
     def after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""

@@ -40,6 +40,8 @@ class TrainingWindow:
         """The thread that trains the wrapped model, as far as that is known."""
         self.loaded_at: SourceLine | None = None
         """Where weights were loaded last since the last audited step."""
+        self.backward_at: SourceLine | None = None
+        """Where `loss.backward()` was called last while no window was open, and so no forward of a wrapped model was followed."""
 
     def is_elsewhere(self) -> bool:
         """Whether this thread is not the one that trains the wrapped model: what it trains is something of its own."""
@@ -57,6 +59,7 @@ class TrainingWindow:
         observers = self.observers
         self.is_open = True
         self.depth = self.forwards = 0
+        self.backward_at = None
         if observers.evaluation.current is not None:
             observers.evaluation.over(self.replica.counts.steps)
         if observers.is_replay:

@@ -39,6 +39,7 @@ class NotReducedCause(Enum):
     """Why DDP did not average a gradient."""
 
     BYPASSED = "bypassed"
+    NO_FORWARD = "no forward"
     NO_SYNC = "no_sync"
     AGAIN = "again"
     NO_MODEL = "no model"
