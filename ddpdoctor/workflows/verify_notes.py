@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank, aligned, number_made, step_of, with_left_out
-from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, is_just_averaged
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, has_reduced, is_just_averaged
 from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.evidence import Evidence, RankFacts, by_rank
 from ddpdoctor.evidence.training_trace import Track
@@ -73,9 +73,14 @@ def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
         return ()
     if not any(is_just_averaged(seen) for group, steps in found for seen in comparable(group, steps)):
         return ("the job averages its weights itself, some ranks at a time: replicas were not compared",)
+    first = (
+        " while they were reduced, and"
+        if any(map(has_reduced, chain.from_iterable(steps for _, steps in found)))
+        else ""
+    )
     among = " among the ranks that make it" if all(_in_groups(steps) for _, steps in found) else ""
     compared = (
-        "the job averages its weights itself and not its gradients: replicas were compared right after each averaging"
+        f"the job averages its weights itself and not its gradients: replicas were compared{first} right after each averaging"
         f"{among}"
     )
     return (

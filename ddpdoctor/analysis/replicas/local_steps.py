@@ -7,6 +7,7 @@ weights have just been averaged, and before the ranks make their first step alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from ddpdoctor.analysis.replicas.aligned_steps import ByRank
 from ddpdoctor.evidence.audited_steps import Averaged, StepSeen
@@ -18,6 +19,13 @@ LEAST_EQUAL = 0.5  # of the tensors, at one averaging: an averager may leave som
 def is_just_averaged(seen: ByRank) -> bool:
     """Whether all ranks have made no step since the weights were averaged, over all of them."""
     return all(_averaged_over(one.averaging, seen) for one in seen.values())
+
+
+def has_reduced(seen: ByRank) -> bool:
+    """Whether the weights were never averaged so far, and all ranks step with the same gradients: DDP reduces them, still."""
+    gradients = [{name: one.digest for name, one in mine.gradients.items()} for mine in seen.values()]
+    never = all(one.averaging is None for one in seen.values())
+    return never and bool(gradients[0]) and all(one == gradients[0] for one in gradients)
 
 
 def _averaged_over(averaging: Averaged | None, seen: ByRank) -> bool:
@@ -42,11 +50,14 @@ def averages_weights(tracks: Mapping[int, Track], steps: Iterable[ByRank]) -> bo
 def comparable(tracks: Mapping[int, Track], steps: Sequence[ByRank]) -> list[ByRank]:
     """Of the audited steps those before whose forward the replicas must be equal: all, where weights are not averaged.
 
-    None where averagings in groups made them equal nowhere: they may be part of something else.
+    Where they are, those right after an averaging, and the first ones as long as gradients were reduced. None where averagings
+    in groups made them equal nowhere: they may be part of something else.
     """
     if not averages_weights(tracks, steps):
         return [*steps]
-    return [*filter(is_just_averaged, steps)] if any(_made_equal(tracks, seen) for seen in steps) else []
+    if not any(_made_equal(tracks, seen) for seen in steps):
+        return []
+    return [*takewhile(has_reduced, steps), *filter(is_just_averaged, steps)]
 
 
 def _made_equal(tracks: Mapping[int, Track], seen: ByRank) -> bool:

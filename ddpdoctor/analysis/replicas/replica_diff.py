@@ -15,7 +15,7 @@ from ddpdoctor.analysis.replicas.comparison import (
     structure_differences,
 )
 from ddpdoctor.analysis.replicas.last_writes import LastWritten, last_states, last_written
-from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, is_just_averaged
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote, own_lines
@@ -165,14 +165,16 @@ def _without(table: Table, names: Collection[str]) -> Table:
 
 
 def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | None) -> Replicas | None:
-    """The first averaging after which weights differ."""
+    """The first averaging after which weights differ, or the first step before all averagings at which they do."""
     for seen in steps:
         tables = {rank: _table(tracks[rank], one.weights) for rank, one in seen.items()}
         values = compare_tables(tables)
         if values:
+            averaged = is_just_averaged(seen)
             made = {rank: one.averaging.line for rank, one in seen.items() if one.averaging is not None}
-            found = _replicas(tracks, tables, values=values, step=step_of(seen), total=total, lines=made)
-            return replace(found, averaged=True)
+            lines = made if averaged else lines_at(seen)
+            found = _replicas(tracks, tables, values=values, step=step_of(seen), total=total, lines=lines)
+            return replace(found, averaged=averaged)
     return None
 
 

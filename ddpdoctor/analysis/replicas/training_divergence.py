@@ -57,7 +57,7 @@ from ddpdoctor.analysis.replicas.divergences.steps import (
 )
 from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
 from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, gradient_by_itself
-from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, has_reduced
 from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale, uneven_scale
 from ddpdoctor.analysis.replicas.replica_groups import of_each_group
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
@@ -108,8 +108,9 @@ def _of_replicas(by_rank: Mapping[int, Track]) -> Divergences:
     found: list[Divergence] = []
     last: StepKey | None = None  # up to which the ranks have the same weights; None for all steps
     for place, seen in enumerate(compared):
-        found += _at_step(seen, compared[place - 1] if place else None, by_rank, gradients=not averaged)
-        if not averaged and differs_after(seen, by_rank, sharding(seen, by_rank)):
+        reduced = not averaged or has_reduced(seen)
+        found += _at_step(seen, compared[place - 1] if place else None, by_rank, gradients=reduced)
+        if reduced and differs_after(seen, by_rank, sharding(seen, by_rank)):
             last = last_equal(seen, compared[place - 1] if place else None)
             break
     if not any(isinstance(one, SettingsDiffer) for one in found):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.audited_steps import Averaged
 from ddpdoctor.evidence.training_trace import Track
-from tests.analysis.replicas.audited_jobs import healthy, job, step
+from tests.analysis.replicas.audited_jobs import GRADIENT, all_with, healthy, job, step
 
 
 def local(*, equal: bool = True) -> Evidence:
@@ -27,6 +29,20 @@ def local(*, equal: bool = True) -> Evidence:
 
 def test_steps_between_averagings_are_the_ranks_own() -> None:
     assert diagnose(local()).findings == ()
+
+
+@pytest.mark.parametrize("reduced", [True, False])
+def test_steps_before_the_first_averaging_are_compared_while_gradients_are_reduced(reduced: bool) -> None:
+    """PostLocalSGD reduces gradients in its first steps. Weights that differ there were written, and averaging hides it later."""
+    own = {"gradients": {"w": replace(GRADIENT, digest="own")}}
+    averaged = step(2, "a2", "a2", averaging=Averaged(made=1, local=0))
+    sick = [
+        step(0, "start", "a0", **({} if reduced else own)),
+        step(1, "bad", "alone", integrity={"begin": 1, "end": 1}),
+        averaged,
+    ]
+    findings = diagnose(all_with(sick, [step(0, "start", "a0"), step(1, "a0", "a1"), averaged])).findings
+    assert [(one.code, one.ranks, one.measured["step"]) for one in findings[:1]] == [("DDP509", (1,), 1)] * reduced
 
 
 def test_ranks_that_average_in_changing_groups_are_nowhere_known_to_be_equal() -> None:
