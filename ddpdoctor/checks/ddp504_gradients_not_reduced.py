@@ -42,7 +42,7 @@ WHY = {
 }
 
 REMEDIES = {
-    Cause.BYPASSED: "call the wrapper, model(x), and not model.module(x), wherever a backward follows",
+    Cause.BYPASSED: "call the wrapper, model(x), and not model.module(x) or a method or part of it, wherever a backward follows",
     Cause.NO_FORWARD: "call the wrapper, model(x), for every forward, and not a method or a part of the model inside it; run one "
     "backward per forward",
     Cause.NO_SYNC: "run both the forward and the backward of the last micro-batch outside no_sync",
@@ -60,7 +60,7 @@ REMEDIES = {
 }
 
 NOTES = {
-    Cause.BYPASSED: "calls the module inside the wrapper",
+    Cause.BYPASSED: "calls the module inside the wrapper, or a part of it",
     Cause.NO_FORWARD: "the backward",
     Cause.NO_SYNC: "the forward",
     Cause.AGAIN: "the last backward",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.divergence import Divergence
 from ddpdoctor.analysis.replicas.divergences.gradients import (
     GradientsChanged,
     GradientsNotReduced,
@@ -19,7 +21,7 @@ from ddpdoctor.analysis.replicas.divergences.results import CollectiveDiffers
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence.audited_steps import Gradient, StepSeen
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import model_prefix
+from ddpdoctor.evidence.training_trace import Track, model_prefix
 from ddpdoctor.grouping import grouped
 
 ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
@@ -87,6 +89,19 @@ def reduction_differs(seen: Mapping[int, StepSeen], step: int) -> CollectiveDiff
     if not received or not _most_received_the_same(seen):
         return None
     return _collective_differs(received, seen, step, len(names))
+
+
+def past_the_wrapper(found: Divergence, tracks: Mapping[int, Track]) -> Divergence:
+    """`found`; of a backward without a forward, with the line of a later step that calls a part of the model past its wrapper."""
+    if not isinstance(found, GradientsNotReduced) or found.cause is not NotReducedCause.NO_FORWARD:
+        return found
+    prefix = model_prefix(found.tensors[0])
+    calls = {
+        rank: next((one.bypassed[prefix] for one in tracks[rank].steps if one.step > found.step and prefix in one.bypassed), None)
+        for rank in found.ranks
+    }  # fmt: skip
+    lines = {rank: line for rank, line in calls.items() if line is not None}
+    return replace(found, cause=NotReducedCause.BYPASSED, lines=lines) if len(lines) == len(calls) else found
 
 
 def _collective_differs(

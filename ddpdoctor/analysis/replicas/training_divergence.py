@@ -55,7 +55,7 @@ from ddpdoctor.analysis.replicas.divergences.steps import (
     WeightsWritten,
     WrittenAt,
 )
-from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
+from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, past_the_wrapper, reduction_differs
 from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, gradient_by_itself
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable, has_reduced
 from ddpdoctor.analysis.replicas.reduction_scale import gradient_scale, uneven_scale
@@ -239,7 +239,7 @@ def _beside_weights(
     if non_finite is None and gradients:
         for one in gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset()):
             if not _follows_from_other_parameters(one, written):
-                yield gradient_by_itself(one, seen, tracks) or one
+                yield gradient_by_itself(one, seen, tracks) or past_the_wrapper(one, tracks)
     yield from settings_differ(seen, step, shared)
     yield from modes_differ(seen, before, step)
 

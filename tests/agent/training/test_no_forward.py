@@ -34,7 +34,11 @@ def test_the_backward_is_told_where_no_forward_was_seen(tmp_path: Path) -> None:
     followed.forward = lambda given: module.features(given)
     for _ in range(2):
         followed.step(optimizer, batch)
+    followed.forward = None
+    followed.step(optimizer, batch)
     followed.tracker.close()
     steps = followed.written(Step)
-    assert [one.backward.wrapped for one in steps] == [1, 0, 0]
+    assert [one.backward.wrapped for one in steps] == [1, 0, 0, 1]
     assert all(one.backward.backward is not None for one in steps)
+    assert [[*one.bypassed] for one in steps] == [[], [], [""], []], "the next call of a part is seen"
+    assert not module.layer._forward_pre_hooks

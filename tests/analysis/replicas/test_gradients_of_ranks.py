@@ -51,6 +51,20 @@ def test_a_backward_without_a_forward_of_the_wrapper_is_told_from_autograd_grad(
     assert (finding.code, finding.measured["cause"], finding.where[0].line) == ("DDP504", cause, line)
 
 
+@pytest.mark.parametrize(("seen_on", "cause", "line"), [(3, "bypassed", 42), (2, "no forward", LINES["backward"].line)])
+def test_a_later_call_of_a_part_past_the_wrapper_is_shown_where_all_ranks_made_it(
+    seen_on: int, cause: str, line: int
+) -> None:
+    call = Frame(file="train.py", line=42, function="compute_loss")
+
+    def make(rank: int, step: int) -> dict[str, Any]:
+        own = Gradient(digest=f"g{rank}", reduced=1.0 + rank, local=None, count=0, standing="reduced")
+        return {"gradients": {"w": own}, "wrapped": 0, "bypassed": {"": call} if step == 1 and rank < seen_on else {}}
+
+    first = diagnose(job_of(make)).findings[0]
+    assert (first.measured["step"], first.measured["cause"], first.where[0].line) == (0, cause, line)
+
+
 def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() -> None:
     def of_one(rank: int, step: int) -> dict[str, Any]:
         return {"gradients": gradient(float("nan") if (rank, step) == (1, 2) else 1.0)}

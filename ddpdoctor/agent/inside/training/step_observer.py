@@ -13,6 +13,7 @@ from ..tensors.dtensor import is_meshed
 from ..trace_writer import user_line
 from .forward_observer import ForwardObserver
 from .optimizer_settings import parameters_of
+from .part_calls import PartCalls
 from .pre_hooks import PreHooks
 from .training_window import TrainingWindow
 
@@ -23,6 +24,7 @@ class StepObserver:
     def __init__(self, window: TrainingWindow, forwards: ForwardObserver) -> None:
         self._window, self._forwards = window, forwards
         self._replica, self._observers, self._audit = window.replica, window.observers, window.audit
+        self._parts = PartCalls(window)
         self.pre_hooks = PreHooks(window.replica.trace, self._steps)
 
     def before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
@@ -67,8 +69,10 @@ class StepObserver:
                 window.backward_at,
             )
             window.begin(same_gradients=again and not closure)
-            if window.is_audited and backward_at is not None:
-                self._audit.step.backward = self._audit.step.backward._replace(backward=backward_at)
+            if backward_at is not None:
+                self._parts.follow()
+                if window.is_audited:
+                    self._audit.step.backward = self._audit.step.backward._replace(backward=backward_at)
 
     def after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""
