@@ -69,7 +69,7 @@ NOTES = {
     Cause.ADDED: "",
     Cause.REPLACED: "",
     Cause.UNFROZEN: "",
-    Cause.IGNORED: "",
+    Cause.IGNORED: "makes DDP ignore them",
     Cause.BY_HOOK: "registers the communication hook",
     Cause.UNFINISHED: "the optimizer step",
 }

@@ -36,6 +36,9 @@ class Origins:
         self._registered: dict[int, tuple[weakref.ref[Tensor], SourceLine]] = {}
         self._optimized: dict[int, tuple[weakref.ref[Tensor], SourceLine]] = {}
         self._unfrozen: SourceLine | None = None
+        self._ignored: SourceLine | None = None
+        self.wrapped_at: SourceLine | None = None
+        """Where a model was wrapped last."""
         self.wrapped = False
         self.comm_hook: SourceLine | None = None
         self.hook_of_torch = False
@@ -43,12 +46,13 @@ class Origins:
         self._others_hook = False
 
     def install(self, wrapper: Any) -> None:  # noqa: ANN401 - DistributedDataParallel
-        """Follow registrations, parameter groups, `requires_grad_` and the wrapper's communication hooks."""
+        """Follow registrations, parameter groups, `requires_grad_`, and what wrappers ignore and are hooked with."""
         observe = self._trace.observing
         registered, grouped = observe(self._note_parameter), observe(self._note_group)
-        unfroze, hooked = observe(self._note_unfrozen), observe(self.hooked)
+        unfroze, ignored, hooked = observe(self._note_unfrozen), observe(self._note_ignored), observe(self.hooked)
         add_group: Any = Optimizer.add_param_group
         require: Any = nn.Module.requires_grad_
+        ignore: Any = wrapper._set_params_and_buffers_to_ignore_for_model  # noqa: SLF001 - what DDP's documentation names
         register: Any = wrapper.register_comm_hook
 
         def on_parameter(_module: nn.Module, _name: str, parameter: Any) -> None:  # noqa: ANN401
@@ -64,6 +68,11 @@ class Origins:
             unfroze(requires_grad)
             return require(module, requires_grad)
 
+        @functools.wraps(ignore)
+        def set_ignored(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            ignored()
+            return ignore(*args, **kwargs)
+
         @functools.wraps(register)
         def register_comm_hook(ddp: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             hooked(
@@ -74,12 +83,18 @@ class Origins:
         register_module_parameter_registration_hook(on_parameter)
         Optimizer.add_param_group = add_param_group  # type: ignore[method-assign,assignment]
         nn.Module.requires_grad_ = requires_grad_  # type: ignore[method-assign,assignment]
+        wrapper._set_params_and_buffers_to_ignore_for_model = staticmethod(set_ignored)  # noqa: SLF001
         wrapper.register_comm_hook = register_comm_hook
 
     def of(self, parameter: Tensor, standing: str) -> SourceLine | None:
-        """The line that made `parameter` what it is: its registration after the wrap, its unfreezing, or its optimizer's."""
+        """The line that made `parameter` what it is: its registration after the wrap, its unfreezing, or its optimizer's.
+
+        Of one that DDP ignores it is the call that says so, or the wrap, which reads it from the model.
+        """
         if standing == "unfrozen":
             return self._unfrozen
+        if standing == "ignored":
+            return self._ignored or self.wrapped_at
         for notes in (self._registered, self._optimized):
             note = notes.get(id(parameter))
             if note is not None and note[0]() is parameter:
@@ -106,6 +121,9 @@ class Origins:
     def _note_group(self, optimizer: Optimizer) -> None:
         for parameter in optimizer.param_groups[-1]["params"]:
             self._note(self._optimized, parameter)
+
+    def _note_ignored(self) -> None:
+        self._ignored = user_line()
 
     def _note_unfrozen(self, requires_grad: bool) -> None:
         if self.wrapped and requires_grad:

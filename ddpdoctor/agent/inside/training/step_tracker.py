@@ -77,7 +77,8 @@ class StepTracker:
             return
         model.hook = ForwardHook(trace.observing(self.forwards.inner))
         ddp.module.register_forward_pre_hook(model.hook, prepend=True, with_kwargs=True)
-        trace.write(Wrapped(user_line(), members(ddp)))
+        observers.origins.wrapped_at = line = user_line()
+        trace.write(Wrapped(line, members(ddp)))
         trace.write(buffers)
         if name := device_name(ddp.module):
             trace.write(Device(name))
