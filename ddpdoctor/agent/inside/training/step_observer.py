@@ -69,10 +69,11 @@ class StepObserver:
                 window.backward_at,
             )
             window.begin(same_gradients=again and not closure)
-            if backward_at is not None:
-                self._parts.follow()
-                if window.is_audited:
-                    self._audit.step.backward = self._audit.step.backward._replace(backward=backward_at)
+            if window.is_audited and backward_at is not None:
+                self._audit.step.backward = self._audit.step.backward._replace(backward=backward_at)
+                if window.steps_wrapped:
+                    with self._replica.budget:
+                        self._parts.follow()
 
     def after(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""
