@@ -29,4 +29,5 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"from step {found.step} of {divergences.steps} on, {outside} of the optimizer are in no "
             "wrapped module, and their gradients differ between ranks"
         )
-        yield finding(RULE, found, message, tensors=found.tensors, note="the optimizer step")
+        note = "makes the parameter or its optimizer" if found.made else "the optimizer step"
+        yield finding(RULE, found, message, tensors=found.tensors, note=note)

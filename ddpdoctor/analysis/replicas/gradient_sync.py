@@ -67,8 +67,9 @@ def gradient_divergences(
                     step=step, ranks=ranks, tensors=tensors, total=total, cause=happened, lines=lines
                 )
             case _Happened.OUTSIDE:
-                lines = _lines(members[0], None, seen)
-                yield ParameterOutside(step=step, ranks=everybody, tensors=tensors, total=total, lines=lines)
+                made = all(members[0] in one.origins for one in seen.values())
+                lines = _lines(members[0], None, seen) if made else lines_at(seen)
+                yield ParameterOutside(step=step, ranks=everybody, tensors=tensors, total=total, lines=lines, made=made)
             case _Happened.CHANGED if received := _received_differently(members, seen):
                 yield _collective_differs(received, seen, step, total)
             case _Happened.CHANGED:

@@ -65,6 +65,21 @@ def test_a_later_call_of_a_part_past_the_wrapper_is_shown_where_all_ranks_made_i
     assert (first.measured["step"], first.measured["cause"], first.where[0].line) == (0, cause, line)
 
 
+@pytest.mark.parametrize("known_on", [3, 2, 0])
+def test_the_line_of_a_parameter_outside_the_wrapper_is_called_what_it_is(known_on: int) -> None:
+    made = Frame(file="train.py", line=11, function="__init__")
+
+    def make(rank: int, _step: int) -> dict[str, Any]:
+        own = Gradient(digest=f"g{rank}", reduced=1.0, local=1.0, count=1, standing="outside")
+        return {"gradients": {"w": own}, "origins": {"w": made} if rank < known_on else {}}
+
+    first = diagnose(job_of(make)).findings[0]
+    assert first.code == "DDP518"
+    assert {place.note for place in first.where} == {
+        "makes the parameter or its optimizer" if known_on == 3 else "the optimizer step"
+    }
+
+
 def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() -> None:
     def of_one(rank: int, step: int) -> dict[str, Any]:
         return {"gradients": gradient(float("nan") if (rank, step) == (1, 2) else 1.0)}

@@ -72,6 +72,8 @@ class ParameterOutside(Diverged):
     """These parameters."""
     total: int
     """The number of parameters."""
+    made: bool = False
+    """Whether `lines` make the first of them, or give it to the optimizer; else they are those of the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
