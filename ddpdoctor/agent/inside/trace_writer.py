@@ -308,9 +308,9 @@ def _leave_alone(code: CodeType) -> None:
         eval_frame.set_code_exec_strategy(code, strategy(action.SKIP, action.DEFAULT))
 
 
-def user_line() -> SourceLine | None:
-    """The line of the innermost frame that is the user's; a framework's where none is."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
+def user_line(frame: FrameType | None = None) -> SourceLine | None:
+    """The line of the innermost frame that is the user's, from `frame` or the caller on; a framework's where none is."""
+    frame = frame or sys._getframe(1)  # noqa: SLF001 - the way to one's callers
     first: SourceLine | None = None
     while frame is not None:
         file = frame.f_code.co_filename

@@ -41,4 +41,5 @@ def test_the_backward_is_told_where_no_forward_was_seen(tmp_path: Path) -> None:
     assert [one.backward.wrapped for one in steps] == [1, 0, 0, 1]
     assert all(one.backward.backward is not None for one in steps)
     assert [[*one.bypassed] for one in steps] == [[], [], [""], []], "the next call of a part is seen"
+    assert steps[2].bypassed[""].function == "<lambda>", "and not the method that makes it"
     assert not module.layer._forward_pre_hooks

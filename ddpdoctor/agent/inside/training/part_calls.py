@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import torch
+from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from ..schema.source_line import SourceLine
+from ..trace_writer import user_line
 from .ddp_models import WrappedModel
 from .forward_hook import ForwardHook
 from .training_window import TrainingWindow
@@ -37,3 +43,17 @@ class PartCalls:
         if not self._window.is_open:
             self._window.begin()
             model.forward()
+            if model.bypassed is not None and model.module is not None:
+                model.bypassed = _line_outside(model.module)
+
+
+def _line_outside(module: nn.Module) -> SourceLine | None:
+    """The user's line that called a method of `module` or a part of it, from outside of them."""
+    parts = {id(part) for part in module.modules()}
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
+    outermost = None
+    while frame is not None:
+        if id(frame.f_locals.get("self")) in parts:
+            outermost = frame
+        frame = frame.f_back
+    return user_line(outermost and outermost.f_back)
