@@ -93,7 +93,7 @@ def with_excerpts(evidence: Evidence, report: Report) -> Evidence:
     places = {(where.file, where.line) for finding in report.findings for where in finding.where}
     more = excerpts_at(place for place in places if known.at(*place) is None)
     others = (fact for fact in evidence.job if type(fact) is not SourceCode)
-    return replace(evidence, job=(*others, SourceCode(places=(*known.places, *more.places))))
+    return replace(evidence, job=(*others, known.and_of(more)))
 
 
 def with_reason(report: Report) -> Report:

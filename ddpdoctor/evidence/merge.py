@@ -26,7 +26,7 @@ def join(parts: Sequence[Evidence], *, one_job: bool = True) -> Evidence:
         for fact in part.job:
             held = job.setdefault(type(fact), fact)
             if isinstance(fact, SourceCode) and fact is not held:
-                job[SourceCode] = SourceCode(places=tuple(dict.fromkeys((*held.places, *fact.places))))
+                job[SourceCode] = held.and_of(fact)
         for facts in part.ranks:
             hosts[facts.rank] = hosts.get(facts.rank) or facts.host
             of_rank = ranks.setdefault(facts.rank, {})

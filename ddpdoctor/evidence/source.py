@@ -237,6 +237,13 @@ class SourceCode:
 
     And, where all ranks of a job wait for each other, the calls that only some of them make."""
 
+    def and_of(self, other: SourceCode) -> SourceCode:
+        """This and `other` together, each thing once."""
+        return SourceCode(
+            places=tuple(dict.fromkeys((*self.places, *other.places))),
+            requests=tuple(dict.fromkeys((*self.requests, *other.requests))),
+        )
+
     def at(self, file: str, line: int) -> CodePlace | None:
         """The place of this line, or None where its file could not be read."""
         return next((place for place in self.places if place.line == line and place.file == file), None)
