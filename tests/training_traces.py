@@ -27,10 +27,10 @@ class _OneOfMany(Rank):
 class TracedRank:
     """Writes what a rank of one parameter writes at its audited steps."""
 
-    def __init__(self, folder: Path, number: int, *, segment_bytes: int = 0) -> None:
+    def __init__(self, folder: Path, number: int, *, segment_seconds: float = 0.0) -> None:
         rank = _OneOfMany(str(folder))
         rank.place((), {"rank": number, "world_size": 2})
-        self._writer = TraceWriter(rank, segment_bytes=segment_bytes)
+        self._writer = TraceWriter(rank, segment_seconds=segment_seconds)
         self.process = RankProcess(directory=folder, pid=FIRST_PID + number, header=Header(rank=number, world_size=2))
         self._writer.write(Joined(VERSION, number, "node1", "linear", 1))
         self._writer.write(
@@ -97,14 +97,24 @@ class TracedRank:
         """Write one evaluation before `step`."""
         self._writer.write(data_records.Evaluation(step, 1, 8, "ab", 1, None))
 
+    def drop_a_handle(self, step: int) -> None:
+        """Write that the handle of an asynchronous collective was thrown away before `step`."""
+        self._writer.write(step_records.UnwaitedWork("all_reduce", step, None, ""))
+
+    def finish_pass(self, number: int) -> None:
+        """Write pass `number` over the only data loader."""
+        self._writer.write(
+            data_records.Epoch(0, number, 8, 8, finished=True, line=None, sampler="DistributedSampler", indices=None)
+        )
+
 
 @contextmanager
-def traced_ranks(folder: Path, *, segment_bytes: int = 0) -> Iterator[Callable[[int], TracedRank]]:
+def traced_ranks(folder: Path, *, segment_seconds: float = 0.0) -> Iterator[Callable[[int], TracedRank]]:
     """A function that makes a rank of a number; all are closed in the end."""
     with ExitStack() as stack:
 
         def make(number: int) -> TracedRank:
-            rank = TracedRank(folder, number, segment_bytes=segment_bytes)
+            rank = TracedRank(folder, number, segment_seconds=segment_seconds)
             stack.callback(rank.close)
             return rank
 

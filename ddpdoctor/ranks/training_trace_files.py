@@ -5,49 +5,43 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from ddpdoctor.agent.inside.schema.data_records import Epoch, Evaluation
-from ddpdoctor.agent.inside.schema.hardware_records import Device
-from ddpdoctor.agent.inside.schema.model_records import BufferBroadcasts, ModelListing, Table, Wrapped, WrappedTwice
+from ddpdoctor.agent.inside.schema.model_records import Table, WrappedTwice
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
-from ddpdoctor.agent.inside.schema.step_records import Overflow, Step, UnwaitedWork
-from ddpdoctor.agent.inside.schema.training_trace import SUFFIX, VERSION, Joined, TraceRecord
+from ddpdoctor.agent.inside.schema.step_records import Overflow, Step
+from ddpdoctor.agent.inside.schema.training_trace import SUFFIX, VERSION, Joined, TraceRecord, carried_as
 from ddpdoctor.agent.inside.schema.unwrapped_records import UnwrappedModels
-from ddpdoctor.grouping import grouped
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.whole_numbers import whole_number
 
 T = TypeVar("T")
-_OPENING = (
-    Joined,
-    ModelListing,
-    Wrapped,
-    BufferBroadcasts,
-    WrappedTwice,
-    Device,
-)
+KEPT = "kept"  # the folder of segments that were kept beside those that the ranks keep
 _KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
 
 
 def read_traces(directory: Path) -> dict[int, tuple[Joined, Sequence[TraceRecord]]]:
-    """How each rank joined the job, with its records in order: those of one part of the run, which all ranks have kept.
+    """How each rank joined the job, with its records in order: those of the parts of the run that all ranks have kept.
 
     Raises:
         OtherVersionError: a rank ran another version of ddpdoctor.
     """
     found: dict[int, tuple[Joined, Sequence[TraceRecord]]] = {}
     cut: set[int] = set()
-    for segments in sorted(_segments_by_rank(directory), key=lambda files: files[-1].stat().st_mtime):
-        records = _joined_segments([[*_complete(read_trace(file))] for file in segments])
+    for segments in sorted(_segments_by_rank(directory), key=lambda segments: segments[-1].written_at):
+        records = _joined_segments([[*_complete(_records_in(segment.data))] for segment in segments])
         joined = next(iter(of_kind(Joined, records)), None)
         if joined is not None and joined.rank is not None:
             found[joined.rank] = joined, records
-            (cut.add if _segment_of(segments[0]) > 0 else cut.discard)(joined.rank)
+            is_cut = len(segments) <= segments[-1].number
+            (cut.add if is_cut else cut.discard)(joined.rank)
     if cut:
         common = _in_common({rank: records for rank, (_, records) in found.items()})
         found = {rank: (joined, common[rank]) for rank, (joined, _) in found.items()}
@@ -60,12 +54,12 @@ def read_trace(file: Path) -> tuple[TraceRecord, ...]:
     Raises:
         OtherVersionError: the rank ran another version of ddpdoctor.
     """
-    return tuple(_records(file.read_bytes().splitlines()))
+    return tuple(_records_in(file.read_bytes()))
 
 
 def segments_of(directory: Path, pid: int) -> list[int]:
     """The numbers of the segments that a process has kept of its trace, in order."""
-    return sorted(map(_segment_of, directory.glob(f"{pid}.*{SUFFIX}")))
+    return sorted(map(_number_of, directory.glob(f"{pid}.*{SUFFIX}")))
 
 
 def second_wraps(directory: Path) -> set[SourceLine]:
@@ -82,23 +76,48 @@ def of_kind(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
     return [record for record in records if isinstance(record, kind)]
 
 
-def _segments_by_rank(directory: Path) -> list[list[Path]]:
-    """The files of each process, in order."""
-    files = grouped((file.name.partition(".")[0], file) for file in directory.glob(f"*.{SUFFIX}"))
-    return [sorted(segments, key=_segment_of) for segments in files.values()]
+def keep_segments(directory: Path) -> None:
+    """Keep what all ranks have of their traces now, although they go on and remove their older segments."""
+    kept = directory / KEPT
+    kept.mkdir(exist_ok=True)
+    for file in directory.glob(f"*.{SUFFIX}"):
+        with contextlib.suppress(FileNotFoundError):  # its rank has just begun another one
+            shutil.copy(file, kept)
 
 
-def _segment_of(file: Path) -> int:
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """One file of a process."""
+
+    number: int
+    written_at: float
+    data: bytes
+
+
+def _segments_by_rank(directory: Path) -> list[list[_Segment]]:
+    """The segments of each process in order."""
+    found: dict[str, dict[int, _Segment]] = {}
+    for file in (*(directory / KEPT).glob(f"*.{SUFFIX}"), *directory.glob(f"*.{SUFFIX}")):
+        with contextlib.suppress(FileNotFoundError):  # its rank has begun another one
+            segment = _Segment(_number_of(file), file.stat().st_mtime, file.read_bytes())
+            found.setdefault(file.name.partition(".")[0], {})[segment.number] = segment
+    return [[segments[number] for number in sorted(segments)] for segments in found.values()]
+
+
+def _number_of(file: Path) -> int:
     number = file.name.removesuffix(f".{SUFFIX}").partition(".")[2]
     return whole_number(number) or 0
 
 
 def _joined_segments(segments: Sequence[Sequence[TraceRecord]]) -> list[TraceRecord]:
-    """The records of all segments, and once those that each segment begins with."""
+    """The records of all segments, without those that a segment repeats at its beginning."""
     first, *later = segments
     records = [*first]
     for segment in later:
-        records += itertools.dropwhile(lambda record: isinstance(record, _OPENING), segment)
+        carried = [(type(record), record) for record in records if carried_as(record) is not None]
+        opening = [*itertools.takewhile(lambda record: carried_as(record) is not None, segment)]
+        records += [record for record in opening if (type(record), record) not in carried]
+        records += segment[len(opening) :]
     return records
 
 
@@ -133,7 +152,6 @@ def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequen
     Ranks write different amounts, so their oldest segments begin at different steps and epochs.
     """
     steps = {rank: of_kind(Step, records) for rank, records in by_rank.items()}
-    step = max((mine[0].step for mine in steps.values() if mine), default=0)
     forwards = max((mine[0].forwards for mine in steps.values() if mine), default=0)
     epochs: dict[int, int] = {}
     for loader in {epoch.loader for records in by_rank.values() for epoch in of_kind(Epoch, records)}:
@@ -142,14 +160,22 @@ def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequen
         ]
         epochs[loader] = max((min(mine) for mine in of_ranks if mine), default=0)
 
+    evaluations = [{one.step for one in of_kind(Evaluation, records)} for records in by_rank.values()]
+    evaluated = set.intersection(*evaluations)
+
     def is_common(record: TraceRecord) -> bool:
         if isinstance(record, (Step, Overflow, UnwrappedModels)):
             return record.forwards >= forwards
-        if isinstance(record, (Evaluation, UnwaitedWork)):
-            return record.step > step  # those before the first common step may be in a segment that is gone
+        if isinstance(record, Evaluation):
+            return record.step in evaluated
         return not isinstance(record, Epoch) or record.number >= epochs[record.loader]
 
     return {rank: [record for record in records if is_common(record)] for rank, records in by_rank.items()}
+
+
+def _records_in(data: bytes) -> Iterator[TraceRecord]:
+    """The records of a segment; what follows the last complete line is none."""
+    return _records(data[: data.rfind(b"\n") + 1].splitlines())
 
 
 def _records(lines: Iterable[bytes]) -> Iterator[TraceRecord]:

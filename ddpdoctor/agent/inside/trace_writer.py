@@ -13,14 +13,14 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeVar, cast
+from typing import Any, TextIO, TypeVar, cast
 
 from .rank_process import Rank
-from .schema.hardware_records import Device
-from .schema.model_records import BufferBroadcasts, ModelListing, Wrapped, WrappedTwice
+from .schema.hardware_records import Probe
 from .schema.rank_end import COMPARING
 from .schema.source_line import SourceLine
-from .schema.training_trace import Joined, TraceRecord, segment_name
+from .schema.step_records import Step, UnwaitedWork
+from .schema.training_trace import TraceRecord, carried_as, segment_name
 from .signal_errors import is_the_jobs, job_keeps
 from .user_code import is_programs, is_users
 
@@ -29,27 +29,32 @@ T = TypeVar("T")
 SHORT_TEXT = 256  # characters, below which a text is looked through sooner than it is left out
 STAND_IN = "\0verbatim"
 ENCODED_STAND_IN = json.dumps(STAND_IN)[1:-1]
-_OPENING = (Joined, ModelListing, Wrapped, BufferBroadcasts, WrappedTwice, Device)  # what every segment begins with
-KEPT_SEGMENTS = 2  # the one that is being written, and the one before it
+SEGMENT_LOOKS = 32  # at least, in a segment: enough for every rule that compares several audited steps
+SEGMENT_BYTES = 1 << 17  # of disk that a segment takes from its beginning: more than 32 looks at a small model need
+KEPT_SEGMENTS = 3  # the first one, the one that is being written, and the one before it
+MOST_CARRIED = 1 << 20  # characters of one record that later segments repeat
 
 
 class TraceWriter:
     """Writes records until something of ours fails: then it gives up for good, with a note in the report.
 
-    With `segment_bytes` the trace is cut into files of about this size, of which the last two are kept: a run of weeks
-    then needs no more space than one of minutes. Without, one file holds the whole trace.
+    With `segment_seconds` the trace is cut into files of at least this time and `SEGMENT_LOOKS` looks. The first and the last
+    two are kept: a run of weeks then needs no more space than one of minutes, and a reader has this time to read what was
+    written. The space of all three is taken at the beginning. Without, one file holds the whole trace.
     """
 
-    def __init__(self, rank: Rank, *, segment_bytes: int = 0) -> None:
+    def __init__(self, rank: Rank, *, segment_seconds: float = 0.0) -> None:
         self.rank = rank
         self.alive = True
         self.spent = 0.0  # seconds in observers
         self.is_seen = False
         """Whether modes of the job that see operations were on where the last observer was called."""
         self.segment = 0
-        self._segment_bytes = segment_bytes
+        self._segment_seconds = segment_seconds
+        self._began = time.monotonic()  # this segment
+        self._looks = 0  # in this segment; none are counted without segments
         self._written = 0  # bytes, in this segment
-        self._opening: list[str] = []  # the lines that every segment begins with
+        self._opening: dict[tuple[object, ...], str] = {}  # the lines that every segment begins with
         self._repeated: dict[str, Any] = {}  # what records of this segment refer to, by what it is
         self._file: Any = None
         self.together = _Together(self)
@@ -63,8 +68,11 @@ class TraceWriter:
     def write(self, record: TraceRecord) -> None:
         """Append one record; a reader sees all of it or nothing."""
         line = _encoded([type(record).__name__, record]) + "\n"
-        if self._segment_bytes and isinstance(record, _OPENING):
-            self._opening.append(line)
+        if self._segment_seconds:
+            self._looks += isinstance(record, (Step, Probe))
+            if len(line) <= MOST_CARRIED and (key := carried_as(record)) is not None:
+                first = self._opening.pop(key, line)
+                self._opening[key] = first if isinstance(record, UnwaitedWork) else line
         self._append(line)
 
     def unless_repeated(self, what: str, value: T) -> T | None:
@@ -76,31 +84,46 @@ class TraceWriter:
 
     def roll(self) -> None:
         """Begin a new segment where this one is full; what is written from here on refers to nothing in the others."""
-        if not self._segment_bytes or self._written < self._segment_bytes:
+        if self._looks < SEGMENT_LOOKS or time.monotonic() - self._began < self._segment_seconds:
             return
+        self._file.truncate(max(self._written, SEGMENT_BYTES))  # the rest is for the next one
         self._file.close()
         self._file, self._written = None, 0
+        self._looks, self._began = 0, time.monotonic()
         self._repeated.clear()
         self.segment += 1
-        self._append("".join(self._opening))
-        with job_keeps(OSError):
-            os.unlink(self.rank.path(segment_name(self.segment - KEPT_SEGMENTS)))
+        self._append("".join(self._opening.values()))
+        if self.segment > KEPT_SEGMENTS - 1:
+            with job_keeps(OSError):
+                os.unlink(self.rank.path(segment_name(self.segment - 2)))
 
     def _append(self, text: str) -> None:
         if self.together.lines is not None:
             self.together.lines.append(text)
             return
         if self._file is None:
-            self._file = open(self.rank.path(segment_name(self.segment)), "a", encoding="utf-8")  # noqa: SIM115 - open for life
+            self._file = self._opened()
         self._file.write(text)
         self._file.flush()
         self._written += len(text)
 
+    def _opened(self) -> TextIO:
+        """The file of this segment; zero bytes follow the records in it until it is closed."""
+        path = self.rank.path(segment_name(self.segment))
+        file = open(path, "w" if self._segment_seconds else "a", encoding="utf-8")  # noqa: SIM115 - open for life
+        if not self._segment_seconds:
+            return file
+        with job_keeps(OSError):  # a full disk is reported by the first record that does not fit
+            os.posix_fallocate(file.fileno(), 0, max(1, KEPT_SEGMENTS - self.segment) * SEGMENT_BYTES)
+        return file
+
     def close(self) -> None:
         """Write nothing from here on."""
         self.alive = False
-        if self._file is not None:
+        if self._file is not None and not self._file.closed:
             with job_keeps(OSError):  # a full disk has been reported already
+                if self._segment_seconds and self.rank.is_here:  # a forked child has the file of its parent
+                    self._file.truncate(self._written)
                 self._file.close()
 
     def observing(self, function: F) -> F:

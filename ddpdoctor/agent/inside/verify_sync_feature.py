@@ -26,7 +26,7 @@ CLOSE_UP = "DDPDOCTOR_SYNC_CLOSE_UP"  # `3-5 a.weight`: what to look for in thes
 RECOMPUTE = "DDPDOCTOR_SYNC_RECOMPUTE"  # 1: make each audited step again, on copies
 PROBE = "DDPDOCTOR_SYNC_PROBE"  # every how many steps a probe batch runs; 0: never
 SHARE = "DDPDOCTOR_SYNC_SHARE"  # of the job's time that following may cost
-SEGMENT_BYTES = "DDPDOCTOR_SYNC_SEGMENT_BYTES"  # of the trace, which is one file without
+SEGMENT_SECONDS = "DDPDOCTOR_SYNC_SEGMENT_SECONDS"  # of the trace, which is one file without
 JOINING = "joining"  # the suffix of a file that is there while the rank waits for the others, and says where
 DEFAULT_SHARE = 0.005
 COLLECTIVES = (
@@ -72,9 +72,9 @@ def joined(rank: Rank) -> None:
     """Install the hooks, and write the end of the trace when the process ends."""
     os.unlink(rank.path(JOINING))
     share = float(os.environ.get(SHARE) or 0.0) or DEFAULT_SHARE
-    segment_bytes = int(os.environ.get(SEGMENT_BYTES) or 0)
+    segment_seconds = float(os.environ.get(SEGMENT_SECONDS) or 0.0)
     every = int(os.environ.get(EVERY) or 0)
-    tracking = follow(rank, every, share=share, segment_bytes=segment_bytes)
+    tracking = follow(rank, every, share=share, segment_seconds=segment_seconds)
     atexit.register(tracking.close)
     _close_at_os_exit(rank, tracking)
 
@@ -132,10 +132,10 @@ class Tracking:
         self._trace.close()
 
 
-def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_bytes: int = 0) -> Tracking:
+def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_seconds: float = 0.0) -> Tracking:
     """Install the hooks of a tracker that looks at every `every` steps.
 
-    With 0 it looks as often as `share` of the job's time allows. `segment_bytes` bounds the trace, see `TraceWriter`.
+    With 0 it looks as often as `share` of the job's time allows. `segment_seconds` bounds the trace, see `TraceWriter`.
     """
     from torch.nn.parallel import DistributedDataParallel
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -144,7 +144,7 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     from .training.observers import Requested
     from .training.step_tracker import StepTracker
 
-    trace = TraceWriter(rank, segment_bytes=segment_bytes)
+    trace = TraceWriter(rank, segment_seconds=segment_seconds)
     batches = Batches(trace)
     budget = Budget(trace, every, share)
     requested = Requested(_close_up(), int(os.environ.get(PROBE) or 0), os.environ.get(RECOMPUTE) == "1")

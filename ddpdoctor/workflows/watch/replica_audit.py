@@ -18,19 +18,19 @@ from ddpdoctor.agent.inside.schema.step_records import Step, Stepping
 from ddpdoctor.agent.inside.schema.training_trace import segment_name
 from ddpdoctor.agent.inside.schema.unwrapped_records import UnwrappedModel, UnwrappedModels, UnwrappedUse
 from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE, RECOMPUTE
-from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
+from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_SECONDS as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.model import Severity
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
-from ddpdoctor.ranks.training_trace_files import segments_of
+from ddpdoctor.ranks.training_trace_files import keep_segments, segments_of
 from ddpdoctor.ranks.training_trace_reader import BrokenTraceError, read_tracks
 from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 
 FAMILY = "DDP5"
-SEGMENT_BYTES = 4 << 20  # of a rank's trace; the last two segments are kept
+SEGMENT_SECONDS = 10.0  # of a rank's trace, which keeps each segment for that long: some polls, on a busy host
 SHARE = 0.005  # of the job's time that auditing may cost
 POLL_SECONDS = 2.0
 FIRST_JUDGEMENT_SECONDS = 60.0  # of audited steps, before all rules are asked although the weights are equal
@@ -58,7 +58,7 @@ def audit_environment(every: int, probe_every: int = 0, *, recompute: bool = Fal
         PROBE: str(probe_every),
         RECOMPUTE: str(int(recompute)),
         BUDGET_SHARE: str(SHARE),
-        SEGMENT: str(SEGMENT_BYTES),
+        SEGMENT: str(SEGMENT_SECONDS),
     }
 
 
@@ -164,6 +164,8 @@ class ReplicaAudit:
         found = diagnose(evidence, select=(FAMILY,)).findings
         self.diverged = any(finding.severity is not Severity.INFO for finding in found)
         return_freed_memory()  # the ranks' traces
+        if self.diverged:
+            keep_segments(self.directory)
         return evidence if self.diverged else None
 
     def _read(self, ranks: Sequence[RankProcess]) -> None:
@@ -271,7 +273,7 @@ class _Trace:
     def new_records(self) -> Iterator[Record]:
         """The audited steps, probes, and models beside the wrapped ones that were written since the last call."""
         if not self._file(self._segment).exists():  # the rank has written more than two segments since
-            left = segments_of(self.directory, self.pid)
+            left = [number for number in segments_of(self.directory, self.pid) if number > self._segment]
             if not left:
                 return
             self._segment, self._offset = left[0], 0

@@ -12,11 +12,12 @@ import pytest
 
 from ddpdoctor.agent.inside.schema import model_records, step_records
 from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.workflows.watch import judging_process, replica_audit
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 from tests.training_traces import TracedRank, traced_ranks
 
-SEGMENT_BYTES = 1 << 14
+SEGMENT_SECONDS = 1e-9
 DEADLINE_SECONDS = 60.0
 
 
@@ -27,7 +28,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ranks(tmp_path: Path) -> Iterator[list[TracedRank]]:
-    with traced_ranks(tmp_path, segment_bytes=SEGMENT_BYTES) as make:
+    with traced_ranks(tmp_path, segment_seconds=SEGMENT_SECONDS) as make:
         yield [make(0), make(1)]
 
 
@@ -54,6 +55,19 @@ def test_replicas_that_part_are_told_once(ranks: list[TracedRank], tmp_path: Pat
     evidence = found[40]
     assert evidence is not None
     assert [finding.code for finding in diagnose(evidence).findings] == ["DDP503"]
+
+
+def test_the_first_divergence_is_kept_while_the_job_goes_on(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    told = []
+    for number in range(400):
+        ranks[0].step(number)
+        ranks[1].step(number, after="" if number < 40 else f"other weights {number}")
+        if (evidence := audit.look([rank.process for rank in ranks])) is not None:
+            told.append(evidence)
+    (found,) = diagnose(told[0]).findings
+    (later,) = diagnose(Evidence(ranks=audit.facts(), about_job=True)).findings
+    assert later.message == found.message
 
 
 def part(content: int, writes: int, holder: int) -> dict[str, step_records.Part]:

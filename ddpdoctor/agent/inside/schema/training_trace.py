@@ -4,9 +4,8 @@
 moment are written once, as a `Table`; other records refer to them by its key. Names of tensors and what else seldom changes
 are None where they are those of the record of the same kind before it, in the same segment.
 
-The trace of a long run is cut into segments: `PID.sync.jsonl`, `PID.1.sync.jsonl`, and so on. Each begins with the records
-`Joined`, `ModelListing`, `Wrapped`, `BufferBroadcasts` and `WrappedTwice` of all segments before it, and refers to no table of an
-earlier one.
+The trace of a long run is cut into segments: `PID.sync.jsonl`, `PID.1.sync.jsonl`, and so on. Each begins with the records of
+the segments before it that `carried_as` names, and refers to no table of an earlier one. Zero bytes may follow the last record.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -26,6 +25,26 @@ SUFFIX = "sync.jsonl"
 def segment_name(number: int) -> str:
     """What the name of a rank's segment ends with, after its process number and a dot."""
     return f"{number}.{SUFFIX}" if number else SUFFIX
+
+
+def carried_as(record: "TraceRecord") -> tuple[object, ...] | None:
+    """In the place of which earlier record later segments repeat `record`; None where they do not.
+
+    They repeat what is written once, the last two passes over a data loader, the last evaluation, and one collective of a kind
+    that nobody waited for. Audited steps are what they leave out.
+    """
+    match record:
+        case Joined() | ModelListing() | Wrapped() | BufferBroadcasts() | WrappedTwice() | Device():
+            return (object(),)  # each of them
+        case Epoch():
+            return Epoch, record.loader % 2, record.number % 2  # a program may make a loader for each pass
+        case Evaluation():
+            return (Evaluation,)
+        case UnwaitedWork():
+            return UnwaitedWork, record.op, record.used_by
+        case UnwrappedWrite():
+            return UnwrappedWrite, record.name
+    return None
 
 
 class Joined(NamedTuple):
