@@ -10,12 +10,11 @@ import threading
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .data.dataloader_hooks import Batches
 from .rank_process import Rank
-from .trace_writer import TraceWriter
 from .user_code import is_users, pass_warnings_on, show_as
 
-if TYPE_CHECKING:  # they import torch
+if TYPE_CHECKING:  # only a rank loads them
+    from .trace_writer import TraceWriter
     from .training.backward_observer import BackwardObserver
     from .training.close_up import CloseUp
     from .training.step_observer import StepObserver
@@ -140,7 +139,9 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_seco
     from torch.nn.parallel import DistributedDataParallel
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+    from .data.dataloader_hooks import Batches
     from .overhead_budget import Budget
+    from .trace_writer import TraceWriter
     from .training.observers import Requested
     from .training.step_tracker import StepTracker
 
