@@ -56,6 +56,8 @@ class Loop:
 
 
 DESTRUCTOR = "def __del__"
+SIGNAL_HANDLER = "signal handler "
+"""In front of the name of the function that handles it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,8 @@ class Condition:
     line: int
     """The line of the `if` or `elif` whose test it is."""
     test: str
-    """The test as written; `except ValueError` for a handler, `DESTRUCTOR` for a call that a destructor makes."""
+    """The test as written; `except ValueError` for a handler, `DESTRUCTOR` for a call that a destructor makes, and
+    `SIGNAL_HANDLER` in front of its name for one in the handler of a signal."""
     branch: int
     """The branch that the line is in: 0 is the body, and every `elif` or `else` adds one."""
     by_rank: bool = False
@@ -88,13 +91,18 @@ class Condition:
 
     @property
     def is_if(self) -> bool:
-        """Whether it is an `if`, and not an `except`, a `with`, a decorator or a destructor."""
+        """Whether it is an `if`, and not an `except`, a `with`, a decorator, a destructor or the handler of a signal."""
         return not self.is_block and not self.asks
 
     @property
     def is_block(self) -> bool:
-        """Whether it is an `except`, a `with`, a decorator or a destructor: what its line is inside of, without a test."""
-        return self.test.startswith(("except", "with ", "@")) or self.test == DESTRUCTOR
+        """Whether it is an `except`, a `with` and the like, without a test: what its line is inside of."""
+        return self.test.startswith(("except", "with ", "@", DESTRUCTOR, SIGNAL_HANDLER))
+
+    @property
+    def handles_a_signal(self) -> bool:
+        """Whether it is the handler of a signal, which runs when one arrives."""
+        return self.test.startswith(SIGNAL_HANDLER)
 
     @property
     def is_cache(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from ddpdoctor.evidence.source import Condition
+from ddpdoctor.evidence.source import SIGNAL_HANDLER, Condition
 
 
 def condition_text(condition: Condition, file: str) -> str:
     """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
     where = f"({PurePath(file).name}:{condition.line})"
+    if condition.handles_a_signal:
+        return f"inside the signal handler `{condition.test.removeprefix(SIGNAL_HANDLER)}` {where}"
     if condition.is_block:
         return f"inside `{condition.test}` {where}"
     if condition.asks:

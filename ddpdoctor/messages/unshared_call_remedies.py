@@ -27,6 +27,10 @@ OF_A_DESTRUCTOR = (
     "take this call out of `__del__` and make it in the training code: an object is freed when nothing refers to it, which is "
     "not at the same time on all ranks"
 )
+OF_A_SIGNAL = (
+    "call no collective in the handler of a signal: a signal does not reach all ranks, nor at the same point of the program; set "
+    "a flag in the handler, and let all ranks decide behind a step (all_reduce the flag)"
+)
 OF_A_BARRIER = (
     "call the barrier on every rank: take it out of the `if` at {place}; or delete it, if no rank needs to wait for what "
     "this one does"
@@ -48,4 +52,6 @@ def by_the_test(comparison: Comparison, own_calls: Collection[str]) -> str | Non
         return OF_A_CACHE
     if condition.test == DESTRUCTOR:
         return OF_A_DESTRUCTOR
+    if condition.handles_a_signal:
+        return OF_A_SIGNAL
     return OF_A_VALUE.format(place=place) if condition.is_if else None

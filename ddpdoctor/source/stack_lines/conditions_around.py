@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ddpdoctor.analysis.collectives.places.rank_tests import selects_ranks, tells_ranks_apart
-from ddpdoctor.evidence.source import Condition
+from ddpdoctor.evidence.source import SIGNAL_HANDLER, Condition
 from ddpdoctor.source.stack_lines.calls_before_line import communicates_with_nobody
 from ddpdoctor.source.stack_lines.framework_requests import asked_by_value
 from ddpdoctor.source.stack_lines.rank_dataflow import compares_the_rank, selected_ranks, tells_the_rank
@@ -34,6 +34,8 @@ class ConditionsAround:
 
     ranks: Mapping[str, ast.expr | None]
     """The names that hold the rank, with their values."""
+    signal_handlers: frozenset[str] = frozenset()
+    """The names of the functions that the file has signals handled by."""
 
     def of(self, found: RawStatement, scope: Scope) -> tuple[Condition, ...]:
         """The conditions of a statement, outermost first."""
@@ -41,11 +43,17 @@ class ConditionsAround:
         around = (condition for block in blocks if (condition := self.of_block(block)) is not None)
         return (
             *_decorators(scope, self.ranks),
+            *self._handler(scope),
             *self._left_to(found),
             *around,
             *self._tested_first(found.node),
             *self._asked_by_value(found.node),
         )
+
+    def _handler(self, scope: Scope) -> Iterator[Condition]:
+        """That the function is the handler of a signal."""
+        if scope.name in self.signal_handlers:
+            yield Condition(line=getattr(scope.node, "lineno", 0), test=f"{SIGNAL_HANDLER}{scope.name}", branch=0)
 
     def of_block(self, block: Block) -> Condition | None:
         """What a block says of when it runs; None of loops, of `try`, and of a `with` that lets every rank in."""
@@ -141,6 +149,16 @@ def _choices(statement: ast.stmt) -> Iterator[ast.expr]:
             yield whole
         case ast.With(items=items) | ast.AsyncWith(items=items):
             yield from (item.context_expr for item in items if isinstance(item.context_expr, ast.IfExp))
+
+
+def signal_handlers(scopes: Iterable[Scope]) -> frozenset[str]:
+    """The names of the functions that these scopes give to `signal.signal`."""
+    given = (call.node.args[1] for scope in scopes for call in scope.calls if _sets_a_handler(call.node))
+    return frozenset(_called(handler).rpartition(".")[2] for handler in given)
+
+
+def _sets_a_handler(call: ast.Call) -> bool:
+    return _called(call) in ("signal.signal", "signal") and len(call.args) == 2
 
 
 def _decorators(scope: Scope, ranks: Collection[str]) -> Iterator[Condition]:

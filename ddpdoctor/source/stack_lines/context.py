@@ -11,7 +11,7 @@ from functools import cached_property
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import Branches, CodePlace, Loop, RankValue, Request, SourceCode
 from ddpdoctor.source.stack_lines.calls_before_line import branches_before, collectives_before, comes_straight
-from ddpdoctor.source.stack_lines.conditions_around import ConditionsAround
+from ddpdoctor.source.stack_lines.conditions_around import ConditionsAround, signal_handlers
 from ddpdoctor.source.stack_lines.excerpts import excerpt_at
 from ddpdoctor.source.stack_lines.framework_requests import wanted_by
 from ddpdoctor.source.stack_lines.group_arguments import passes_a_group
@@ -72,7 +72,7 @@ class _Index:
     @cached_property
     def conditions(self) -> ConditionsAround:
         """Finds the conditions around its statements."""
-        return ConditionsAround(self.ranks)
+        return ConditionsAround(self.ranks, signal_handlers(self.scopes))
 
     def requests(self) -> Iterator[Request]:
         """Those of the whole file that stand under a condition, that ask to accumulate, or that write a setting."""

@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.places.callsites import compare
 from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.messages.conditions import condition_text
+from ddpdoctor.messages.unshared_call_remedies import OF_A_SIGNAL, by_the_test
 from ddpdoctor.source.stack_lines.context import source_of
 
 JOB = """\
@@ -79,6 +80,26 @@ def test_a_call_that_a_destructor_makes_is_the_one_that_others_leave_out(seen) -
     assert of_freed.condition is not None
     assert condition_text(of_freed.condition, "train.py") == "inside `def __del__` (train.py:16)"
     assert seen(freed, freed).relation is Relation.SAME
+
+
+def test_a_call_in_the_handler_of_a_signal_is_the_one_that_others_leave_out(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "class Guard:\n    def __init__(self):\n        signal.signal(signal.SIGUSR1, self.on_notice)\n\n"
+        "    def on_notice(self, number, frame):\n        self.save()\n\n    def save(self):\n        barrier()\n\n"
+        "def main():\n    for batch in loader:\n        step(batch)\n        log()\n"
+    )
+    noticed = [
+        Frame(file=str(path), line=line, function=name) for line, name in [(14, "main"), (6, "on_notice"), (9, "save")]
+    ]
+    trains = [Frame(file=str(path), line=13, function="main")]
+
+    found = compare(tuple(noticed), tuple(trains), source_of([*noticed, *trains]))
+
+    assert found.relation is Relation.CONDITIONAL
+    assert found.condition is not None
+    assert condition_text(found.condition, "train.py") == "inside the signal handler `on_notice` (train.py:5)"
+    assert by_the_test(found, ["barrier"]) == OF_A_SIGNAL
 
 
 def test_a_handler_is_a_branch_of_its_own(seen) -> None:

@@ -77,13 +77,13 @@ class _Pair:
 
 
 def _run_at_times(stack: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The destructor or the cached function on this stack: when it runs depends on what its rank holds, and not on its turn."""
+    """The destructor, the cached function or the handler of a signal on this stack: none of them runs at its turn."""
     for frame in stack:
         if frame.function == "__del__":
             return Condition(line=frame.line, test=DESTRUCTOR, branch=0), frame
         place = place_of(code, frame)
         for condition in place.conditions if place is not None else ():
-            if condition.is_cache:
+            if condition.is_cache or condition.handles_a_signal:
                 return condition, frame
     return None
 
