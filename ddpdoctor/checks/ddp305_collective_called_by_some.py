@@ -118,7 +118,7 @@ def check(
     if guarded is not None and guarded.found:
         yield from map(_by_group, guarded.found)
     elif graph is not None and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.only_point_to_point:
-        yield _by_programs(graph)
+        yield _by_programs(graph, timeline, code)
 
 
 def _without_recorders(
@@ -283,22 +283,25 @@ def _by_forwards(forked: ForkedForward) -> Finding:
     )
 
 
-def _by_programs(graph: WaitForGraph) -> Finding:
-    """By what ranks with the same part in the job call at the same point of their programs."""
+def _by_programs(graph: WaitForGraph, timeline: Timeline | None, code: SourceCode | None) -> Finding:
+    """By what ranks with the same part in the job call at the same point of their programs, or a rank itself called before."""
     waiting = deviating_programs.waiting_calls(graph)
     shown = {**deviating_programs.next_calls(graph), **waiting}
     earlier = [*first_deviations.earlier(graph)]
     first = deviating_programs.group_operations(graph)[0]
     others_did = deviating_programs.witnesses_of_the_part(graph, earlier)
+    turned = iterations_messages.additional_turns(graph, timeline, code) if graph.by_turns else []
     return RULE.finding(
         deviating_programs.sentence(graph, earlier),
         ranks=graph.ranks,
         where=[
             *(where for one in earlier for where in one.where()),
+            *turned,
             *witnesses(shown, graph.ranks),
             *witnesses(shown, [rank for rank in waiting if rank not in graph.ranks]),
         ],
         details=[*([others_did] if others_did else ()), *graph.details(), *unplaced(shown, shown)],
+        remedy=iterations_messages.REMEDY if turned else None,
         seq=first.seq,
         group=deviating_programs.group_name(first),
         waiting=[*graph.waiting],

@@ -61,9 +61,11 @@ def sentence(graph: WaitForGraph, earlier: Sequence[DeviatingCalls]) -> str:
 
 
 def witnesses_of_the_part(graph: WaitForGraph, earlier: Sequence[DeviatingCalls]) -> str:
-    """What ranks with the same part in the job did at that point; empty where there is no majority."""
+    """What ranks with the same part in the job did at that point, or the rank itself before; empty where there is no majority."""
     if graph.tied:
         return ""
+    if graph.by_turns:
+        return f"{group_ranks(graph.ranks)} did not call it at this point in the turns of the loop before"
     left_out = graph.reason is Reason.LEFT_OUT
     if not any(operation.absent for operation in group_operations(graph)):
         did = "have made another number of calls at this point"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.loops.unequal_iterations import UnequalIterations
+from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
+from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
+from ddpdoctor.evidence.source import SourceCode, place_of
 from ddpdoctor.messages import ways_out
 from ddpdoctor.model import Where, group_ranks
 
@@ -28,3 +31,21 @@ def where(found: UnequalIterations) -> Iterator[Where]:
     head = found.frame.at_line(found.loop.line)
     note = "ranks make different numbers of turns of this loop"
     yield from out or [Where.at(head, rank=rank, note=note) for rank in found.left]
+
+
+def additional_turns(graph: WaitForGraph, timeline: Timeline | None, code: SourceCode | None) -> list[Where]:
+    """The heads of the loops in which the ranks at fault wait in the same call as in the turn before; empty of other calls."""
+    found = []
+    for operation in graph.operations:
+        for rank in graph.ranks:
+            issued = operation.waiting.get(rank)
+            if issued is None or operation.group is None or timeline is None or not issued.program:
+                continue
+            before = timeline.issued(operation.group, rank, operation.seq - 1)
+            frame = issued.stack[-1]
+            place = place_of(code, frame)
+            if before is not None and before.program == issued.program and place is not None and place.loops:
+                loop = place.loops[-1]
+                note = f"the loop `{loop.head}` makes one more turn than before"
+                found.append(Where.at(frame.at_line(loop.line), rank=rank, note=note))
+    return found

@@ -10,6 +10,7 @@ from itertools import combinations, permutations
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviation, FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.programs.rank_program import CallKind
+from ddpdoctor.analysis.collectives.programs.usual_course import Course
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
 from ddpdoctor.analysis.hangs.outstanding import Outstanding
@@ -45,6 +46,7 @@ class DeviatingRanks:
             or self._out_of_step(found)
             or self._met_later(found)
             or self._breaks_pattern(found)
+            or self._out_of_turn(found)
             or _mismatched(found)
             or self._of_two_sides(found)
             or found
@@ -66,7 +68,9 @@ class DeviatingRanks:
         deviate = graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.tied
         ranks = graph.ranks if deviate else graph.deviating if graph.reason is Reason.CYCLE else ()
         compared = ranks[:MOST_COMPARED]
-        if not ranks or graph.only_point_to_point or not all(map(self.first_deviations.turns_again, compared)):
+        if not ranks or graph.only_point_to_point or graph.by_turns:
+            return graph
+        if not all(map(self.first_deviations.turns_again, compared)):
             return graph
         if any(self.first_deviations.of(rank) is not None for rank in compared):
             return graph  # it left a call out, and goes on as its like do
@@ -240,6 +244,26 @@ class DeviatingRanks:
             if replaced:
                 return _at(Reason.LEFT_OUT, replaced, operation)
         return None
+
+    def _out_of_turn(self, found: FinalWait) -> FinalWait | None:
+        """The one rank that waits in a collective besides those of each turn of its loop, while all others are in turn.
+
+        None where the calls of a rank are no turns of a loop: it may have left one out.
+        """
+        waits = {rank: self.outstanding.oldest(rank) for rank in found.ranks[:MOST_COMPARED]}
+        courses = {
+            rank: self.first_deviations.course_by_turns(one.waiting[rank])
+            for rank, one in waits.items()
+            if one is not None
+        }
+        out_of_turn = [rank for rank, one in courses.items() if one is not Course.IN_TURN]
+        if len(courses) < len(found.ranks) or len(out_of_turn) != 1:
+            return None
+        (rank,) = out_of_turn
+        operation = waits[rank]
+        if courses[rank] not in (Course.BESIDES, Course.TURNS_AGAIN) or operation is None or not operation.absent:
+            return None
+        return replace(_at(Reason.EXTRA, {rank}, operation), by_turns=True) if operation.group is not None else None
 
     def _of_two_sides(self, found: FinalWait) -> FinalWait | None:
         """The few ranks that all others wait for, each in a group of its own, while these few wait together for all others.

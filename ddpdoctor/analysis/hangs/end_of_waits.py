@@ -333,6 +333,7 @@ class _Graph:
             meanwhile={rank: one.waiting[rank] for rank, one in oldest if one is not None},
             tied=final.tied,
             deviating=final.deviating,
+            by_turns=final.by_turns,
             behind=behind,
             recorded_nothing=tuple(sorted(self._recorded_nothing)),
             without_dump=tuple(sorted(self._without_dump())),

@@ -61,6 +61,8 @@ class WaitForGraph:
     """Ranks whose dumps hold no entry, though they took part in what their peers completed."""
     without_dump: tuple[int, ...] = ()
     """Members of process groups that left no dump."""
+    by_turns: bool = False
+    """Whether a rank's own turns of its loop before tell that it deviates, and not ranks with the same part in the job."""
     motion: str = ""
     """What shows that the job may have moved."""
 
@@ -144,6 +146,8 @@ class FinalWait:
     """Whether no majority shows which side is at fault."""
     deviating: tuple[int, ...] = ()
     """Of a cycle, the ranks that made its calls in another order."""
+    by_turns: bool = False
+    """See `WaitForGraph`."""
 
     @property
     def is_young(self) -> bool:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from ddpdoctor.analysis.collectives.programs.call_patterns import agree, always_next, first_difference
 from ddpdoctor.analysis.collectives.programs.program_comparison import ASKED_OF_A_SIDE, FARTHEST, ProgramComparison
-from ddpdoctor.analysis.collectives.programs.usual_course import Course, course
+from ddpdoctor.analysis.collectives.programs.usual_course import Course, course, course_by_turns
 from ddpdoctor.analysis.collectives.recorders.call_sequences import program_stack
 from ddpdoctor.analysis.collectives.recorders.matching import EXCHANGES, common_shape
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
@@ -93,6 +93,10 @@ class FirstDeviations:
         mine, others = (self._tokens(rank, with_sizes=with_sizes) for rank in (ours.rank, theirs.rank))
         by_lines = bool(ours.program and theirs.program)
         return course(mine[: ours.entry], mine[ours.entry], others[theirs.entry], by_lines=by_lines)
+
+    def course_by_turns(self, made: IssuedCall) -> Course | None:
+        """What the rank did that made this call, by the turns of its own loop before."""
+        return course_by_turns(self._tokens(made.rank)[: made.entry + 1])
 
     def _from_a_common_call(self, rank: int, like: int) -> tuple[tuple[list[int], range], tuple[list[int], range]]:
         """The calls of both as numbers, and their entries, from the first that both records hold; none where there is none."""

@@ -16,6 +16,7 @@ class Course(Enum):
     BESIDES = "makes a call that comes before the one that the others make"
     LEFT_THE_LOOP = "is past turns of a loop that the others make"
     TURNS_AGAIN = "makes the calls of a loop once more, which the others are past"
+    IN_TURN = "makes the call that turns of its loop have at this point"
 
 
 def course(before: Sequence[int], mine: int, theirs: int, *, by_lines: bool) -> Course | None:
@@ -43,6 +44,14 @@ def usual_instead(calls: Sequence[int]) -> int | None:
     before, last = calls[:-1], calls[-1] if calls else None
     usual = _usual(before)
     return usual[0] if last in usual and _turns(before, len(usual)) else None
+
+
+def course_by_turns(calls: Sequence[int]) -> Course | None:
+    """What a rank did that made the last of these calls, by the turns of its loop; None where its calls are no such turns."""
+    usual = usual_instead(calls)
+    if usual is None:
+        return None
+    return Course.IN_TURN if usual == calls[-1] else course(calls[:-1], calls[-1], usual, by_lines=True)
 
 
 def _as_usual(before: Sequence[int], usual: Sequence[int], theirs: int) -> Course | None:
