@@ -74,7 +74,10 @@ def check(
             f"{group_ranks(gave_up)} gave up waiting in {_call(watchdogs)} after {seconds:g} s{never}",
             severity=Severity.WARN if by_log_alone and not absent else None,
             ranks=absent,
-            where=[where for rank in timed_out if (where := _where(rank, ends[rank])) is not None],
+            where=[
+                *(where for rank in absent if (where := _ended_in(rank, ends.get(rank))) is not None),
+                *(where for rank in timed_out if (where := _where(rank, ends[rank])) is not None),
+            ],
             details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
             remedy=RULE.remedy.replace("--stall-after 60", f"--stall-after {after}"),
             timed_out=gave_up,
@@ -228,3 +231,9 @@ def _where(rank: int, ending: RankExit) -> Where | None:
     if place is None:
         return None
     return Where.at(place, rank=rank, note="timed out here")
+
+
+def _ended_in(rank: int, ending: RankExit | None) -> Where | None:
+    """Where a rank that never came was when the launcher was about to end it, because others had given up."""
+    place = users_frame(ending.ended_in) if ending is not None else None
+    return Where.at(place, rank=rank, note="was here when its launcher ended it") if place is not None else None

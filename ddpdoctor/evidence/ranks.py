@@ -51,6 +51,8 @@ class RankExit:
     """The exception that ended it."""
     ended_by_launcher: bool = False
     """Whether its launcher, or ddpdoctor, ended it because of another rank's failure."""
+    ended_in: tuple[Frame, ...] = ()
+    """Where its main thread was when its launcher was about to end it, innermost first; empty where that is not known."""
     ended_at: float | None = None
     """Seconds since the epoch."""
     order: int | None = None

@@ -18,7 +18,7 @@ from ddpdoctor.evidence.launch import EnvOverwrite, Joining
 from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
 from ddpdoctor.host.owned_files import MOST_BYTES, read_beginning, read_owned
 from ddpdoctor.host.processes import is_alive
-from ddpdoctor.logs.faulthandler_stacks import frames_of_crash
+from ddpdoctor.logs.faulthandler_stacks import frames_of_crash, from_faulthandler
 from ddpdoctor.ranks.call_log_reader import CallLogReader
 from ddpdoctor.ranks.call_ring_reader import read_header, read_records
 from ddpdoctor.ranks.call_texts_reader import read_texts
@@ -124,6 +124,11 @@ class RankProcess:
     def crash(self) -> tuple[Frame, ...]:
         """Where Python was when a fault in native code or its own SIGKILL ended the rank, innermost first; or empty."""
         return frames_of_crash(self._bytes("crash").decode(errors="replace"))
+
+    def ended_at(self) -> tuple[Frame, ...]:
+        """Where the main thread was when a launcher was about to end the rank, innermost first; or empty."""
+        threads = from_faulthandler(self._bytes("ending").decode(errors="replace"))
+        return next((thread.frames for thread in threads if thread.main), ())
 
     def crashed_by(self) -> int | None:
         """The signal of that fault; None without one."""

@@ -76,6 +76,7 @@ class _JobEnd:
             left_by=end.agent.left_by() if end.code == 0 else (),
             native_stack=end.agent.crash() if signalled else (),
             ended_by_launcher=self._is_by_launcher(end),
+            ended_in=end.agent.ended_at() if self._is_by_launcher(end) else (),
             ended_at=self.moment_of(end),
             order=order,
             pid=end.agent.pid,

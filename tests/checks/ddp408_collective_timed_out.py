@@ -26,6 +26,7 @@ HEARD_OF_IT = (
     "best to dump the debug info. Last enqueued NCCL work: 40, last completed NCCL work: 40."
 )
 LATE = "[Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 5000 ms"
+WAITS_FOR_A_FILE = Frame(file="/job/manifest.py", line=21, function="wait_for")
 TOLD_BY_RANK_0 = (
     "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
 )
@@ -105,6 +106,21 @@ SICK = (
         says="rank 0 gave up waiting in a collective after 5 s; ranks 2-3 never came",
         ranks=(2, 3),
         where=("rank 0 /home/me/job/train.py:48 train",),
+        measured={"timed_out": [0], "timeout_seconds": 5.0},
+    ),
+    Sick(  # their launcher asked the late ones where they were before it ended them
+        evidence=ended(
+            raised(LATE),
+            raised(TOLD_BY_RANK_0),
+            *(RankExit(exit_code=-15, ended_by_launcher=True, ended_in=(WAITS_FOR_A_FILE,)) for _ in range(2)),
+        ),
+        says="rank 0 gave up waiting in a collective after 5 s; ranks 2-3 never came",
+        ranks=(2, 3),
+        where=(
+            "rank 2 /job/manifest.py:21 wait_for",
+            "rank 3 /job/manifest.py:21 wait_for",
+            "rank 0 /home/me/job/train.py:48 train",
+        ),
         measured={"timed_out": [0], "timeout_seconds": 5.0},
     ),
     Sick(  # the first rank of another group counts in that group's own numbers

@@ -197,3 +197,25 @@ def test_a_failure_of_an_earlier_attempt_is_one_of_the_launch(tmp_path: Path) ->
     well, helper = collected((now.pid, 0, 20.0)), collected((900, 1, 11.0), parent=now.pid)
     assert [*failures_in_launch([now], well | helper)] == []
     assert [one.pid for one in failures_in_launch([now], well | collected((before.pid, 1, 11.0)))] == [before.pid]
+
+
+def test_a_rank_that_its_launcher_ended_says_where_its_main_thread_was(tmp_path: Path) -> None:
+    ranks = [rank(tmp_path, 0), rank(tmp_path, 1)]
+    (tmp_path / f"{FIRST_PID}.ending").write_text(THREADS)
+    (tmp_path / f"{FIRST_PID + 1}.ending").write_text(THREADS)
+    ended = collected((FIRST_PID + 1, 1, 11.0), (FIRST_PID, -signal.SIGTERM, 12.0))
+    exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_at=None)
+    assert [(frame.file, frame.line) for frame in exits[0].ended_in] == [
+        ("/job/manifest.py", 21),
+        ("/job/train.py", 13),
+    ]
+    assert not exits[1].ended_in  # it failed by itself
+
+
+THREADS = """Thread 0x00007f01 [ddpdoctor] (most recent call first):
+  File "/opt/ddpdoctor/agent/inside/process/recorder_socket.py", line 88 in _keep_threads
+
+Thread 0x00007f02 [python] (most recent call first):
+  File "/job/manifest.py", line 21 in wait_for
+  File "/job/train.py", line 13 in main
+"""

@@ -134,5 +134,5 @@ class Full:
 def test_a_rank_out_of_descriptors_answers_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_socket, "ACCEPT_AGAIN_SECONDS", 0.0)
     full = Full()
-    recorder_socket._serve(cast("socket.socket", full))
+    recorder_socket._serve(cast("socket.socket", full), Rank("/nowhere"))
     assert full.asked == 3

@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from ddpdoctor.agent.inside.process.recorder_socket import RECORDER
+from ddpdoctor.agent.inside.process.recorder_socket import ENDING
 from ddpdoctor.agent.inside.process.recorders_before_end import keep_all, keeps_before
 from ddpdoctor.agent.inside.rank_process import Rank
 from tests.waiting import PROGRAM_SECONDS
@@ -25,7 +25,7 @@ def serve(path: Path, answer: bytes | None) -> socket.socket:
     def once() -> None:
         connection, _ = server.accept()
         with connection:
-            assert connection.recv(64) == RECORDER
+            assert connection.recv(64) == ENDING
             connection.sendall(answer or b"")
 
     if answer is not None:

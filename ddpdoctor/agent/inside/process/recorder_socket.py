@@ -26,8 +26,14 @@ from .worker_server import SUN_PATH_BYTES
 RECORDER = b"recorder\n"
 CALLS = b"calls\n"  # without their stacks
 STATUS = b"status\n"  # of each process group, without its calls: it takes 0.1 ms
+ENDING = b"ending\n"  # the recorder, and into a file where the threads are: the launcher is about to end this rank
 MISSING_GRADIENTS = b"gradients\n"  # the parameters that have none
-_ASKED = {RECORDER: (True, True), CALLS: (True, False), STATUS: (False, False)}  # collectives, stacks
+_ASKED = {
+    RECORDER: (True, True),
+    ENDING: (True, True),
+    CALLS: (True, False),
+    STATUS: (False, False),
+}  # collectives, stacks
 THREAD = "ddpdoctor"
 ACCEPT_AGAIN_SECONDS = 1.0
 NO_DESCRIPTOR_FREE = (errno.EMFILE, errno.ENFILE)
@@ -41,10 +47,10 @@ def answer_requests(rank: Rank) -> None:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind(path)
     server.listen(8)
-    threading.Thread(target=_serve, args=(server,), name=THREAD, daemon=True).start()
+    threading.Thread(target=_serve, args=(server, rank), name=THREAD, daemon=True).start()
 
 
-def _serve(server: socket.socket) -> None:
+def _serve(server: socket.socket, rank: Rank) -> None:
     while True:
         try:
             connection, _ = server.accept()
@@ -58,6 +64,8 @@ def _serve(server: socket.socket) -> None:
         with job_keeps(Exception), connection:
             connection.settimeout(5)
             asked = connection.recv(64)
+            if asked == ENDING:
+                _keep_threads(rank)
             if asked in _ASKED:
                 collectives, stacks = _ASKED[asked]
                 connection.sendall(recorder_pickle(collectives=collectives, stacks=stacks))
@@ -66,6 +74,14 @@ def _serve(server: socket.socket) -> None:
         if collectives:  # who asked has its answer by now
             with job_keeps(Exception):
                 return_freed_memory()  # 10 MB, which the allocator would keep for this thread
+
+
+def _keep_threads(rank: Rank) -> None:
+    """Write where all threads are now into `PID.ending`."""
+    import faulthandler
+
+    with open(rank.path("ending"), "wb") as file:
+        faulthandler.dump_traceback(file)
 
 
 def recorder_pickle(*, collectives: bool = True, stacks: bool = True) -> bytes:

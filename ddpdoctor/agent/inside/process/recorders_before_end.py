@@ -1,6 +1,7 @@
 """A launcher keeps the flight recorders of its other ranks before it ends them because one of them has failed.
 
 A rank that SIGTERM ends in the middle of a collective can keep nothing itself, and with it goes what says which call it was in.
+Nor can one that never came to it: each also writes down where its threads are.
 """
 
 from __future__ import annotations
@@ -81,14 +82,14 @@ def _answer_of(path: str) -> bytes:
     """What the rank hands out; empty where it is no whole answer."""
     import socket
 
-    from .recorder_socket import RECORDER
+    from .recorder_socket import ENDING
 
     parts: list[bytes] = []
     size = 0
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         connection.connect(path)
-        connection.sendall(RECORDER)
+        connection.sendall(ENDING)
         while part := connection.recv(1 << 20):
             parts.append(part)
             size += len(part)
