@@ -308,7 +308,10 @@ def _by_exits(failures: Failures, departure: LoopDeparture | None, seen: SeenOfR
     yield RULE.finding(
         ended,
         ranks=finished,
-        where=[*left_by, *decided, *lost_at],
+        where=[
+            *(left_by or decided or early_ends.returned_before(finished, lost, seen.calls, seen.code)),
+            *lost_at,
+        ],
         details=[f"{group_ranks(finished)} called no forward of a DDP model"] if alone else [],
         remedy=remedy,
         steps=measured_by_rank(seen.steps),

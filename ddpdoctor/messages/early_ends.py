@@ -49,6 +49,14 @@ def out_of_the_same_loop(
     yield from between or ways_out.only_one(waiting, finished, calls, code)
 
 
+def returned_before(
+    finished: Sequence[int], lost: Sequence[Failure], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> Iterator[Where]:
+    """The `return` by which ranks that ended left the function in which the others lost them."""
+    stack = lost[0].error.stack if lost[0].error is not None else ()
+    yield from ways_out.returned(stack, finished, calls, code)
+
+
 def trained_alone(
     finished: Sequence[int], lost: Sequence[Failure], steps: Mapping[int, int], calls: PerRank[CollectiveCalls] | None
 ) -> bool:

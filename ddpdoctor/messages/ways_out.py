@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.groups.desync import Desync, loops_left
 from ddpdoctor.analysis.collectives.places.rank_tests import (
     asks_for_counts,
     is_rank_test,
+    is_the_same_everywhere,
     lets_pass_only,
     ranks_under,
     selects_ranks,
@@ -17,7 +18,7 @@ from ddpdoctor.analysis.collectives.places.rank_tests import (
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
-from ddpdoctor.evidence.source import Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode, place_of
 from ddpdoctor.model import Where
 
 MOST_JUMPS = 3  # that are shown, where none is under a test of the rank
@@ -49,7 +50,14 @@ def of_ended(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sourc
     waiting = [*_of_waiting(desync, code)]
     left = loops_left(desync, code) if desync.ended else ()
     within = [*between(left, desync.ended, desync.majority, calls, code)]
-    return trained or waiting or within or only_one(left, desync.ended, calls, code)
+    theirs = [*desync.issued[desync.majority[0]].stack] if desync.ended and desync.majority[0] in desync.issued else []
+    return (
+        trained
+        or waiting
+        or within
+        or [*only_one(left, desync.ended, calls, code)]
+        or [*returned(theirs, desync.ended, calls, code)]
+    )
 
 
 def of_loops(
@@ -166,6 +174,35 @@ def only_one(
     }
     left = [(frame, loop) for frame, loop in waiting if (frame.file, loop) in trained]
     yield from if_only_one(left, ended)
+
+
+def returned(
+    stack: Iterable[Frame], ranks: Sequence[int], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> Iterator[Where]:
+    """The one `return` by which ranks that ended left a function of this `stack`, in which others went on.
+
+    They had made their last call in it, and there is no other way past the line of the others.
+    """
+    last = {entry.rank: entry.value.calls[-1].place for entry in calls or () if entry.value.calls}
+    for frame in stack:
+        place = place_of(code, frame)
+        if place is None or not all(_is_above(last.get(rank), frame) for rank in ranks):
+            continue
+        for rank in ranks:
+            called = last[rank]
+            found = [jump for jump in place.exits if called is not None and called.line < jump.line < frame.line]
+            if len(found) == 1 and found[0].word == "return" and not is_the_same_everywhere(found[0].condition):
+                yield Where.at(frame.at_line(found[0].line), rank=rank, note=note_of(found[0]))
+        return
+
+
+def _is_above(called: Frame | None, frame: Frame) -> bool:
+    """Whether a call is in the function of this frame, above its line."""
+    return (
+        called is not None
+        and (called.file, called.function) == (frame.file, frame.function)
+        and called.line < frame.line
+    )
 
 
 def note_of(jump: Jump) -> str:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, Loop, RankValue, SourceCode
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount
+from ddpdoctor.evidence.source import CodePlace, Jump, Loop, RankValue, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick, at, ranks
 from tests.drawn_batches import drew
@@ -51,6 +51,26 @@ ABORTED_THERE = RankExit(exit_code=-6, tail=(WRONG_SIZE,), native_stack=BEHIND_I
 
 LENGTHS = RankValue(line=48, text="640 if rank else 624", targets=("n",), compares=True)
 SHARED_OUT = SourceCode(places=(SEEN.places[0], replace(SEEN.places[1], rank_values=(LENGTHS,)), *SEEN.places[2:]))
+
+EMPTY_SHARD = (
+    RankExit(exit_code=0),
+    CollectiveCalls(
+        calls=(CollectiveCall(op="barrier", group="0", seq=1, place=Frame(file=TRAIN, line=40, function="train")),)
+    ),
+)
+RETURNS = SourceCode(
+    places=(
+        CodePlace(
+            file=TRAIN,
+            line=48,
+            function="train",
+            exits=(
+                Jump(line=30, word="return", test="dry_run"),  # above its last call
+                Jump(line=45, word="return", test="not shard"),
+            ),
+        ),
+    )
+)
 
 SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
 WRITER = Thread(name="writer", frames=stack(user=(6, "writer")), os_id=101)
@@ -215,6 +235,17 @@ SICK = (
         says="rank 0 ended with exit code 0, and ranks 1-2 lost it in the middle of a collective",
         ranks=(0,),
         where=("rank 1 /home/me/job/train.py:48 train", "rank 2 /home/me/job/train.py:48 train"),
+        measured={"steps": {}},
+    ),
+    Sick(  # by the only `return` between its last call and the line of the others, in one function
+        evidence=ended(*(EMPTY_SHARD if rank == 1 else LOST_PEER for rank in range(3)), job=(RETURNS,)),
+        says="rank 1 ended with exit code 0, and ranks 0,2 lost it in the middle of a collective",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:45 train",
+            "rank 0 /home/me/job/train.py:48 train",
+            "rank 2 /home/me/job/train.py:48 train",
+        ),
         measured={"steps": {}},
     ),
     Sick(  # out of a loop without a DataLoader, by a `break` under a test of the rank

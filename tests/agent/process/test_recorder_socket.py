@@ -16,6 +16,7 @@ import pytest
 
 from ddpdoctor.agent.inside.process import recorder_socket
 from ddpdoctor.agent.inside.process.recorder_socket import CALLS, RECORDER, STATUS
+from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from tests.waiting import PROGRAM_SECONDS
 
