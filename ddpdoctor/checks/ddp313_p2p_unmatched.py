@@ -9,15 +9,21 @@ from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner
 from ddpdoctor.analysis.collectives.transfers.p2p_matching import Handshakes, Unmatched
-from ddpdoctor.analysis.collectives.transfers.turns_left import LeftOut, collective_left_out, transfer_left_out
+from ddpdoctor.analysis.collectives.transfers.turns_left import (
+    LeftOut,
+    collective_left_out,
+    loops_left,
+    transfer_left_out,
+)
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.short_waits import seconds_so_far
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import GivenPeer
-from ddpdoctor.messages import first_deviations
+from ddpdoctor.messages import first_deviations, ways_out
 from ddpdoctor.messages.collectives import OF_A_YOUNG_DUMP, duration, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks, verb
 
@@ -31,6 +37,10 @@ RULE = Rule(
     explains=("DDP305", "DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
+OF_A_LOOP = (
+    "let both ranks end their loops after the same transfer: have the partner send that it is done, or agree on the number of "
+    "turns before"
+)
 BY_STACKS = "inferred from current stacks only: the rank that waits may have made a call too many instead"
 
 
@@ -45,6 +55,7 @@ def check(
     exits: PerRank[RankExit] | None = None,
     stall: Stall | None = None,
     calls: PerRank[CollectiveCalls] | None = None,
+    code: SourceCode | None = None,
 ) -> Iterator[Finding]:
     """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first.
 
@@ -78,7 +89,10 @@ def check(
             yield _out_of_turn(lacking, circle)
             continue
         partner = timeline.waiting(first.partner) if timeline is not None and not others else None
-        meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
+        left = loops_left(first, timeline, code) if timeline is not None and not others else []
+        by = [*ways_out.of_loops(left, [first.partner])] or [*ways_out.if_only_one(left, [first.partner])]
+        behind = " left its loop and" if left else ""
+        meanwhile = f"; rank {first.partner}{behind} waits in {partner.name}" if partner is not None else ""
         theirs = witnesses({first.partner: partner}, [first.partner]) if partner is not None else []
         partners = {one.partner for one in circle}
         deviating = [where for one in deviations if one.rank in partners for where in one.where()]
@@ -86,8 +100,8 @@ def check(
             f"{'; '.join(_describe(one, tags=tags) for one in circle)}{_of_one_batch(circle)}{meanwhile}",
             severity=Severity.INFO if young is not None else None,
             ranks=sorted(partners),
-            where=[*deviating, *theirs, *(where for one in circle for where in _where(one))],
-            remedy=OF_A_YOUNG_DUMP if young is not None else None,
+            where=[*deviating, *by, *theirs, *(where for one in circle for where in _where(one))],
+            remedy=OF_A_YOUNG_DUMP if young is not None else OF_A_LOOP if left else None,
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )

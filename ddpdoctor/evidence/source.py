@@ -53,6 +53,8 @@ class Loop:
     counter: str = ""
     """The name that counts its turns, by `range`, `enumerate` or a name such as `step`; empty of other loops, and in cases of
     older versions."""
+    fixed: bool = False
+    """Whether its head says how often it turns, by numbers of the file alone: `range(25)`; False in cases of older versions."""
 
 
 DESTRUCTOR = "def __del__"

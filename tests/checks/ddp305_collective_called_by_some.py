@@ -84,7 +84,30 @@ IN_TWO_LOOPS = (
     REDUCES[2],
 )
 MAY_BREAK = (*REDUCES[:2], replace(REDUCES[2], loops=(LONGER,)))
+FIXED = Loop(line=60, head="for _ in range(steps)", fixed=True)
+TELL = Did("broadcast", line=13, function="agree", main=107, sizes=((1,),))
+GOES_OVER_NUMBERS = (
+    CodePlace(file=TRAIN, line=61, function="main", loops=(EPOCHS, FIXED)),
+    REDUCES[1],
+    CodePlace(
+        file=TRAIN,
+        line=13,
+        function="agree",
+        exits=(Jump(line=11, word="return", test="rank == 0 and newest == known", by_rank=True, tested=8),),
+    ),
+)
 OF_TURNS = (
+    Sick(  # it returned before the call, and goes on; the loop that its peers are past has as many turns everywhere
+        evidence=flights([BATCH, BATCH, waits(BATCH)], *[[BATCH, BATCH, waits(TELL)]] * 2, code=GOES_OVER_NUMBERS),
+        says="rank 0 never called broadcast #3 that ranks 1-2 call: the next that it called was all_reduce #3",
+        ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:61 main",
+            "rank 1 /home/me/job/train.py:13 agree",
+            "rank 2 /home/me/job/train.py:13 agree",
+        ),
+        measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 3, "2": 3}},
+    ),
     Sick(  # the rank has gone over fewer keys than its peers, and trains again
         evidence=flights(
             [BATCH, KEY, KEY, KEY, waits(KEY)],

@@ -20,7 +20,7 @@ from ddpdoctor.source.stack_lines.source_files import source_bytes, source_lines
 from ddpdoctor.source.stack_lines.waiting_loops import awaited
 from ddpdoctor.source.stack_lines.ways_out import exits_before, jumps_of_loop
 from ddpdoctor.source.syntax.code_text import short
-from ddpdoctor.source.syntax.loop_counters import counter_of
+from ddpdoctor.source.syntax.loop_counters import counter_of, turns_are_fixed
 from ddpdoctor.source.syntax.scopes import RawLoop, RawStatement, Scope
 from ddpdoctor.source.syntax.walk import walk
 
@@ -157,6 +157,7 @@ class _Index:
             jumps=jumps,
             awaits=short(condition) if condition is not None else "",
             counter=counter_of(loop.node),
+            fixed=turns_are_fixed(loop.node, scope),
         )
 
 

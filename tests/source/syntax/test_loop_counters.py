@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.syntax.loop_counters import counter_of
+from ddpdoctor.source.syntax.loop_counters import counter_of, turns_are_fixed
+from ddpdoctor.source.syntax.walk import walk
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,35 @@ def test_the_counter_of_a_loop(head: str, name: str) -> None:
     (loop,) = ast.parse(f"{head}: pass").body
     assert isinstance(loop, ast.For | ast.While)
     assert counter_of(loop) == name
+
+
+FIXED = """
+EPOCHS = 3
+def train(given, rank):
+    steps, later, more = 25, 9, 7
+    count = 40
+    later = given
+    more += rank
+    {head}: pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "fixed"),
+    [
+        ("for _ in range(25)", True),
+        ("for epoch in range(1, EPOCHS)", True),
+        ("for _ in range(count)", True),
+        ("for _ in range(given)", False),
+        ("for _ in range(later)", False),
+        ("for _ in range(more)", False),
+        ("for _ in range(unknown)", False),
+        ("for _ in range(len(shard))", False),
+        ("for batch in loader", False),
+        ("while count", False),
+    ],
+)
+def test_whether_the_file_says_how_often_a_loop_turns(head: str, fixed: bool) -> None:
+    scopes = walk(ast.parse(FIXED.format(head=head)), "train.py")
+    ((loop, scope),) = [(loop, scope) for scope in scopes for loop in scope.loops]
+    assert turns_are_fixed(loop.node, scope) is fixed

@@ -12,7 +12,7 @@ from ddpdoctor.analysis.collectives.loops.batch_departures import DepartureKind
 from ddpdoctor.analysis.collectives.loops.calls_by_pass import left_as_always, made_by_all_before
 from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loops.loop_passes import runs_to_its_end, started_next_epoch
-from ddpdoctor.analysis.collectives.places.conditions_above import condition_over
+from ddpdoctor.analysis.collectives.places.callsites import deciding_condition
 from ddpdoctor.analysis.collectives.places.rank_tests import Sides, is_rank_test, lets_pass_only, parts
 from ddpdoctor.analysis.collectives.places.relations import Comparison, Relation
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
@@ -130,7 +130,7 @@ def _by_passes(
     # in other groups than that of all ranks, the programs of ranks in other groups have told which of two deviates
     tied = desync.tied or (len(desync.minority) == len(desync.majority) and not desync.group.name)
     lacking = within or tied
-    condition = condition_over(desync.issued[there[0]].stack, code)
+    condition = deciding_condition(desync.issued[there[0]].stack, code)
     return replace(
         desync,
         cause=Cause.MISSING if lacking else Cause.EXTRA,

@@ -94,7 +94,7 @@ def runs_to_its_end(loop: Loop | None) -> bool:
     """Whether the source shows that every pass through the loop has the same number of turns: constants, and no way out of it."""
     if loop is None or any(jump.word in ("break", "return") for jump in loop.jumps):
         return False
-    return bool(_CONSTANT_RANGE.search(loop.head))
+    return loop.fixed or bool(_CONSTANT_RANGE.search(loop.head))
 
 
 class _Place(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.groups.desync import Desync
+from ddpdoctor.analysis.collectives.loops.loop_passes import runs_to_its_end
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Loop, SourceCode
@@ -81,7 +82,7 @@ def _left_by(
 ) -> tuple[Frame, Loop] | None:
     """The loop of a stack in which none of these ranks stands, with the frame in it; None where there are several.
 
-    Of two loops, one in the other, either may be the one whose turns differ.
+    Of two loops, one in the other, either may be the one whose turns differ. None also where every rank makes as many of them.
     """
     stands = {
         (frame.file, loop)
@@ -91,7 +92,7 @@ def _left_by(
         for loop in _loops(frame, code)
     }
     found = [(frame, loop) for frame in stack for loop in _loops(frame, code) if (frame.file, loop) not in stands]
-    return found[0] if len(found) == 1 else None
+    return found[0] if len(found) == 1 and not runs_to_its_end(found[0][1]) else None
 
 
 def _loops(frame: Frame, code: SourceCode) -> Sequence[Loop]:

@@ -173,7 +173,7 @@ def _by_conditions_inside(
     one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, further: tuple[bool, bool]
 ) -> Comparison | None:
     """A condition in the functions that lead to one of the calls alone: a rank that comes there may not make the call."""
-    mine, theirs = _deciding_condition(one, code), _deciding_condition(other, code)
+    mine, theirs = deciding_condition(one, code), deciding_condition(other, code)
     return None if further[0 if theirs is None else 1] else _on_one_side(mine, theirs)
 
 
@@ -186,7 +186,7 @@ def _on_one_side(mine: tuple[Condition, Frame] | None, theirs: tuple[Condition, 
     return None
 
 
-def _deciding_condition(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+def deciding_condition(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
     """The last condition above these frames of the user's that ranks of one job can answer differently, or a `return`'s."""
     users = tuple(frame for frame in frames if is_users(frame.file))
     return condition_over(users, code) or _not_returned(users, code)

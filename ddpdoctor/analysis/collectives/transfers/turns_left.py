@@ -1,4 +1,4 @@
-"""Which call a rank left out before a send or receive that waits, as it always made it before."""
+"""Which call a rank left out before a send or receive that waits, as it always made it before, or which loop it left."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ddpdoctor.evidence import PerRank, by_rank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import Loop, SourceCode, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,43 @@ def collective_left_out(one: Unmatched, timeline: Timeline) -> IssuedCall | None
     asked = [(record, record.calls[number]) for record, number in ((mine, usual), (theirs, made))]
     same = len({(record.groups[call.group].name, call.op) for record, call in asked}) == 1
     return waits if same and mine.call[one.entry] != usual else None
+
+
+def loops_left(one: Unmatched, timeline: Timeline, code: SourceCode | None) -> list[tuple[Frame, Loop]]:
+    """The loops of the last transfer that the partner made with the waiting rank, where it waits behind them in a collective now.
+
+    Outermost first, each with a line in it.
+    """
+    waits, record = timeline.waiting(one.partner), timeline.call_index.records.get(one.partner)
+    if waits is None or record is None or waits.calls[0].point_to_point:
+        return []
+    made = (entry for entry in range(waits.entry - 1, -1, -1) if _is_between(record, entry, one))
+    entry = next(made, None)
+    if entry is None:
+        return []
+    around = {(frame.file, loop) for frame in waits.stack for loop in _loops_around(frame, code)}
+    found = [(frame, loop) for frame in users_stack(record, record.stack[entry]) for loop in _loops_around(frame, code)]
+    return [] if any((frame.file, loop) in around for frame, loop in found) else found
+
+
+def _is_between(record: FlightRecord, entry: int, one: Unmatched) -> bool:
+    """Whether this is a send or receive of the partner with the waiting rank."""
+    call = record.calls[record.call[entry]]
+    places = (call.source, call.target)
+    if not call.point_to_point or None in places:
+        return False
+    members = record.groups[call.group].ranks
+    ends = {
+        members[place] if members is not None and place < len(members) else place
+        for place in places
+        if place is not None
+    }
+    return ends == {one.rank, one.partner}
+
+
+def _loops_around(frame: Frame, code: SourceCode | None) -> Sequence[Loop]:
+    place = place_of(code, frame)
+    return place.loops if place is not None else ()
 
 
 def transfer_left_out(
