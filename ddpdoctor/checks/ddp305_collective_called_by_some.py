@@ -22,6 +22,7 @@ from ddpdoctor.analysis.collectives.places.conditions_above import rank_test
 from ddpdoctor.analysis.collectives.places.relations import Relation
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks import error_desync
+from ddpdoctor.analysis.collectives.stacks.aborted_under_a_test import AbortedUnderATest
 from ddpdoctor.analysis.collectives.stacks.error_desync import ErrorDesync
 from ddpdoctor.analysis.collectives.stacks.stack_desync import HOW_IT_IS_KNOWN
 from ddpdoctor.analysis.collectives.stacks.two_sides import StackDesync
@@ -36,6 +37,7 @@ from ddpdoctor.messages import (
     deviating_programs,
     first_deviations,
     framework_requests,
+    last_places,
     unshared_call_remedies,
     unshared_calls,
     ways_out,
@@ -54,7 +56,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="`ddpdoctor hang` shows one rank at another line, or in no call, because of an `if` or a loop turn",
     remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
-    explains=("DDP307", "DDP312", "DDP314", "DDP316", "DDP318", "DDP408"),
+    explains=("DDP302", "DDP307", "DDP312", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
@@ -93,6 +95,10 @@ def check(
             return  # DDP316
         case FirstDivergence(ForkedForward() as forked):
             yield _by_forwards(forked)
+            return
+        case FirstDivergence(AbortedUnderATest() as aborted):
+            places = last_places.where_of_a_test(aborted)
+            yield RULE.finding(last_places.sentence_of_a_test(aborted), ranks=aborted.ranks, where=places)
             return
     if desyncs is None:
         yield from _without_recorders(stack_desync, ended_peers, at_the_end)

@@ -9,7 +9,7 @@ from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request,
 from tests.checks import Sick, at, ranks
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import C10D, IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
-from tests.rank_ends import LOST_PEER
+from tests.rank_ends import LOST_PEER, WRONG_SIZE
 
 LOOP = Loop(line=55, head="for images, labels in loader")
 ONLY_RANK_0 = Condition(line=85, test="rank == 0", branch=0)
@@ -96,7 +96,39 @@ GOES_OVER_NUMBERS = (
         exits=(Jump(line=11, word="return", test="rank == 0 and newest == known", by_rank=True, tested=8),),
     ),
 )
+SAVES = (
+    Frame(file=C10D, line=3000, function="all_gather"),
+    Frame(file=TRAIN, line=14, function="full_state"),
+    Frame(file=TRAIN, line=20, function="maybe_save"),
+    Frame(file=TRAIN, line=100, function="main"),
+)
+ABORTED_THERE = RankExit(exit_code=-6, tail=(WRONG_SIZE,), native_stack=SAVES)
+SAVES_ON = CodePlace(
+    file=TRAIN,
+    line=20,
+    function="maybe_save",
+    conditions=(Condition(line=19, test="rank == 0", branch=0, by_rank=True),),
+)
+ABORTED = flights(
+    None,
+    [STEP, STEP],
+    [STEP, STEP],
+    backend="gloo",
+    code=(SAVES_ON,),
+    facts={0: (ABORTED_THERE,), 1: (LOST_PEER,), 2: (LOST_PEER,)},
+)
 OF_TURNS = (
+    Sick(  # gloo ends the rank at once, with its recorder: its stack shows a call under a test of the rank
+        evidence=ABORTED,
+        says="rank 0 made a collective that ranks 1-2 never call; it met another one of ranks 1-2, and gloo ended the job",
+        ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:14 full_state",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        also=("DDP302",),
+    ),
     Sick(  # it returned before the call, and goes on; the loop that its peers are past has as many turns everywhere
         evidence=flights([BATCH, BATCH, waits(BATCH)], *[[BATCH, BATCH, waits(TELL)]] * 2, code=GOES_OVER_NUMBERS),
         says="rank 0 never called broadcast #3 that ranks 1-2 call: the next that it called was all_reduce #3",

@@ -20,6 +20,7 @@ from ddpdoctor.analysis.collectives.loops.unreduced_steps import UnreducedSteps,
 from ddpdoctor.analysis.collectives.mispaired_objects import met_behind_its_loop
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.collectives.stacks.aborted_past_a_loop import AbortedPastALoop
+from ddpdoctor.analysis.collectives.stacks.aborted_under_a_test import AbortedUnderATest
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import SkipCheck
@@ -32,6 +33,7 @@ By: TypeAlias = (
     | IterationSkew
     | OtherForward
     | AbortedPastALoop
+    | AbortedUnderATest
     | SkippedBatch
 )
 
@@ -51,6 +53,7 @@ def derive(
     desyncs: Desyncs | None,
     failures: Failures | None,
     aborted: AbortedPastALoop | None,
+    under_a_test: AbortedUnderATest | None,
     timeline: Timeline | None,
     code: SourceCode | None,
 ) -> FirstDivergence:
@@ -80,7 +83,7 @@ def derive(
     elif not diverged and (ended := _at_the_end(departures, timeline, code, mixed_up=mixed_up)):
         found = ended
     elif by_gloo:
-        found = seen.left_out or seen.other_forward or aborted
+        found = seen.left_out or seen.other_forward or aborted or under_a_test
     else:
         found = _skipped(seen.passed_over, desyncs)
     if found is None:

@@ -6,7 +6,7 @@ Such a rank takes its flight recorder with it: faulthandler has its stack, and t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.places.callsites import compare
@@ -47,10 +47,7 @@ def derive(failures: Failures, timeline: Timeline, code: SourceCode) -> AbortedP
     Raises:
         SkipCheck: gloo ended no rank so, or what is known of the ranks does not tell.
     """
-    paths = {**_paths_of_the_others(timeline), **_paths_of_aborted(failures)}
-    sides = vote(paths).sides
-    if len(sides) != 2 or len(paths) < len(timeline.ranks) or not all(paths.values()):
-        raise SkipCheck("the ranks were not in two calls when gloo ended one of them")
+    paths, sides = two_sides(failures, timeline)
     for ranks, others in (sides, sides[::-1]):
         path, there = paths[ranks[0]], paths[others[0]]
         found = compare(path, there, code, (ranks, others))
@@ -64,6 +61,21 @@ def derive(failures: Failures, timeline: Timeline, code: SourceCode) -> AbortedP
                 places={rank: path[-1] for rank, path in paths.items()},
             )
     raise SkipCheck("the source does not show that the ranks had left a loop")
+
+
+def two_sides(
+    failures: Failures, timeline: Timeline
+) -> tuple[Mapping[int, tuple[Frame, ...]], Sequence[tuple[int, ...]]]:
+    """The lines that led to the call of each rank, outermost first, and the ranks by these.
+
+    Raises:
+        SkipCheck: not all ranks are known to have been at one of two places.
+    """
+    paths = {**_paths_of_the_others(timeline), **_paths_of_aborted(failures)}
+    sides = vote(paths).sides
+    if len(sides) != 2 or len(paths) < len(timeline.ranks) or not all(paths.values()):
+        raise SkipCheck("the ranks were not in two calls when gloo ended one of them")
+    return paths, sides
 
 
 def in_its_call(failure: Failure) -> bool:
