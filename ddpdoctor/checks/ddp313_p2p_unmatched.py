@@ -8,6 +8,7 @@ from ddpdoctor.analysis.collectives.groups.desync import Desyncs
 from ddpdoctor.analysis.collectives.groups.guarded_calls import GuardedCalls
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.transfers.other_partners import OPPOSITE, OtherPartner
+from ddpdoctor.analysis.collectives.transfers.other_tags import OtherTag, other_tag
 from ddpdoctor.analysis.collectives.transfers.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.transfers.turns_left import (
     LeftOut,
@@ -41,6 +42,10 @@ OF_A_LOOP = (
     "let both ranks end their loops after the same transfer: have the partner send that it is done, or agree on the number of "
     "turns before"
 )
+OF_A_TAG = (
+    "compute the tag from what is the same on both ranks, such as the number of the step, and not from a count that each rank "
+    "keeps by itself"
+)
 BY_STACKS = "inferred from current stacks only: the rank that waits may have made a call too many instead"
 
 
@@ -65,6 +70,10 @@ def check(
     partners alone make (DDP305). A wait that is short tells nothing, where nothing but dumps shows that the job hung.
     """
     if guarded is not None and any(one.transfers for one in guarded.found):
+        return
+    tag = other_tag(calls) if calls is not None else None
+    if tag is not None and any(tag.leaves(one) for circle in handshakes.unmatched for one in circle):
+        yield _of_another_tag(tag, handshakes)
         return
     deviations = [*first_deviations.deviating_calls(graph)] if graph is not None else []
     explained = {desync.culprits for desync in desyncs.found} if desyncs is not None else set()
@@ -105,6 +114,21 @@ def check(
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )
+
+
+def _of_another_tag(found: OtherTag, handshakes: Handshakes) -> Finding:
+    unmatched = [one for circle in handshakes.unmatched for one in circle]
+    called = f"{found.call.op} with tag {found.call.tag}"
+    made = [Where.at(found.call.place, rank=found.rank, note=called)] if found.call.place is not None else []
+    return RULE.finding(
+        f"rank {found.rank} called {called}, where {group_ranks(found.others)} gave tag {found.expected} at the same point of "
+        f"the program; {'; '.join(_describe(one, tags=True) for one in unmatched)}",
+        ranks=[found.rank],
+        where=[*made, *(where for one in unmatched for where in _where(one))],
+        remedy=OF_A_TAG,
+        waiting=[one.rank for one in unmatched],
+        kind=unmatched[0].kind,
+    )
 
 
 def _left_out(one: Unmatched, call: IssuedCall) -> Finding:

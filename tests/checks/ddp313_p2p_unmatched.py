@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, JobSize
+from ddpdoctor.evidence.source import CodePlace, Jump, Loop
 from ddpdoctor.evidence.stacks import GivenPeer
 from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
-from tests.flight_records import STEP, Did, flights, record, waits
+from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import C10D, SCRIPT, hang, rank, stack
 
 SEND = Did("send", line=80, peers=(0, 1))
@@ -57,7 +58,63 @@ def stands_in(op: str, peer: int, line: int) -> tuple[object, ...]:
     return (*rank(stack((C10D, 2600, op), user=(line, "step"))), GivenPeer(op=op, peer=peer, place=place))
 
 
+def in_a_ring(rank: int, tags: range, *, later: int = 0, open_: int) -> CollectiveCalls:
+    """An `isend` to the right and a `recv` from the left in each turn; the last tag is `later` by so many."""
+    calls: list[CollectiveCall] = []
+    for tag in tags:
+        own = tag + later * (tag == tags[-1])
+        ends = ("isend", (rank + 1) % 3, 6), ("recv", (rank - 1) % 3, 7)
+        calls += [
+            CollectiveCall(
+                op=op,
+                group="0",
+                seq=None,
+                peer=peer,
+                tag=own,
+                place=Frame(file=SCRIPT, line=line, function="exchange"),
+                returned=(tag, number) != (tags[-1], open_),
+            )
+            for number, (op, peer, line) in enumerate(ends)
+        ]
+    return CollectiveCalls(calls=tuple(calls))
+
+
+RING = (
+    in_a_ring(0, range(1, 5), open_=0),
+    in_a_ring(1, range(1, 5), later=1, open_=1),
+    in_a_ring(2, range(1, 5), open_=1),
+)
+
+SEND_BACK = replace(SEND, peers=(1, 0))
+PLAYS = Loop(line=75, head="for _ in range(rounds)", jumps=(Jump(line=78, word="break", test="budget <= 0"),))
+
 SICK = (
+    Sick(  # the partner has left the loop of its sends, and waits behind it
+        evidence=flights(
+            [*[replace(RECV, peers=(1, 0))] * 2, waits(replace(RECV, peers=(1, 0)))],
+            [SEND_BACK, SEND_BACK, waits(Did("barrier", line=95, function="main"))],
+            code=(
+                CodePlace(file=TRAIN, line=80, function="train_step", loops=(PLAYS,)),
+                CodePlace(file=TRAIN, line=95, function="main"),
+            ),
+        ),
+        says="rank 0 waits in recv from rank 1, which did not send; rank 1 left its loop and waits in barrier #1",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:78 train_step",
+            "rank 1 /home/me/job/train.py:95 main",
+            "rank 0 /home/me/job/train.py:82 train_step",
+        ),
+        measured={"waiting": [0], "kind": "recv"},
+    ),
+    Sick(  # one rank has counted once more than the others
+        evidence=ranks(*((one,) for one in RING)),
+        says="rank 1 called isend with tag 5, where ranks 0,2 gave tag 4 at the same point of the program; rank 0 waits in send "
+        "to rank 1 with tag 4, which does not receive; rank 1 waits in recv from rank 0 with tag 5, which did not send",
+        ranks=(1,),
+        where=(f"rank 1 {SCRIPT}:6 exchange", f"rank 1 {SCRIPT}:7 exchange", f"rank 0 {SCRIPT}:6 exchange"),
+        measured={"waiting": [0, 1], "kind": "send"},
+    ),
     # told by stacks alone: rank 2 has made a batch less, and 1 and 3 wait for it
     Sick(
         evidence=hang(IN_BARRIER, stands_in("send", 2, 25), IN_BARRIER, stands_in("recv", 2, 22), seconds=None),

@@ -43,6 +43,7 @@ NEVER_HEALTHY = frozenset({Activity.STOPPED, Activity.HUMAN})
 
 _TORCH = "/torch/"
 _C10D = "/torch/distributed/distributed_c10d"
+_AGENTS_CALLS = "/agent/inside/calls/collective_hooks"
 _DDP = "/torch/nn/parallel/distributed"
 
 # (activity, file, functions) in order: a wait for the loader ends in a lock, and it is the loader that tells.
@@ -59,6 +60,7 @@ _PLACES = (
     (Activity.RENDEZVOUS, _C10D, "init_process_group|_store_based_barrier|_new_process_group_helper"),
     (Activity.EXITING, _C10D, "destroy_process_group"),
     (Activity.COLLECTIVE, _C10D, ".*"),
+    (Activity.COLLECTIVE, _AGENTS_CALLS, "waited"),  # of `work.wait()`
     (Activity.COLLECTIVE, "/torch/distributed/_functional_collectives", WAIT_TENSOR),  # of a DTensor
     (Activity.COLLECTIVE, _DDP, "_sync_buffers|_sync_module_states|_pre_forward|_build_params_for_reducer"),
     (
@@ -147,6 +149,8 @@ def _operation(activity: Activity, above: Sequence[Frame]) -> str:
         return WAIT_TENSOR
     if activity is Activity.COLLECTIVE:
         named = [frame.function for frame in above if frame.file.endswith((f"{_C10D}.py", f"{_DDP}.py"))]
+        if not named and above[-1].file.endswith(f"{_AGENTS_CALLS}.py"):
+            return "wait"
         return named[-1] if named else above[-1].function
     called = [frame.function for frame in above if not frame.file.endswith(_LOGGING_WRAPPER)]
     return called[-1] if called else ""

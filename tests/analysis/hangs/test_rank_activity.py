@@ -77,6 +77,14 @@ def test_a_rank_that_defines_torchs_own_modules_waits_in_no_collective(state: st
     assert activities.each[0].kind is Activity.IMPORTING
 
 
+def test_a_rank_that_waits_for_the_end_of_a_transfer_waits_for_its_peers() -> None:
+    """The wait runs no line of PyTorch's: only the agent's own frame is above the user's."""
+    ends = stack(("/venv/ddpdoctor/agent/inside/calls/collective_hooks.py", 142, "waited"), user=(8, "exchange"))
+    activities = derived(hang(rank(ends, state="S", system_call="futex"), rank()), Activities)
+    assert activities is not None
+    assert (activities.each[0].kind, activities.each[0].operation) == (Activity.COLLECTIVE, "wait")
+
+
 PACKAGES = "/venv/lib/python3.11/site-packages"
 
 
