@@ -25,6 +25,7 @@ from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import is_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.grouping import grouped
@@ -163,7 +164,10 @@ def _by_desync(together: Sequence[Desync], last: LoopDeparture | None, seen: See
     everyone = (*desync.minority, *desync.majority)
     left = left_ranks(desync, last, seen)
     asked = [] if left.errors else [*asked_to_stop(seen.code, desync.minority, desync.majority)]
-    if desync.ended and not (asked or left.called or left.out_of_loops or left.jumps or left.errors):
+    by_themselves = [
+        jump for jump in left.jumps if is_users(jump.file or "")
+    ]  # a framework's loop ends as it is asked to
+    if desync.ended and not (asked or left.called or left.out_of_loops or by_themselves or left.errors):
         asked = [*framework_requests.where(only_request(seen.code, "stop"), desync.minority)]
     return RULE.finding(
         early_ends.more(left.longer, counted=left.departure is not None)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import Branches, CodePlace, Loop, RankValue, Request, SourceCode
@@ -26,6 +27,8 @@ from ddpdoctor.source.syntax.walk import walk
 
 WITHOUT_A_TEST = frozenset({"accumulate", "setting"})
 """What requests tell, also where no condition decides who makes them."""
+MAX_BESIDE = 16  # modules that are read only for what they ask of a framework
+MAX_BYTES_BESIDE = 100_000  # of each
 MAX_STATEMENT = 400  # characters of a statement that is looked through for the names in it
 
 
@@ -38,17 +41,38 @@ def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode |
     wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_programs(frame.file)})
     places: list[CodePlace] = []
     requests: list[Request] = []
+    beside: set[str] = set()
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
         text = source_bytes(file, owner)
         found = _index(file, text) if text is not None else None
         if found is not None:
-            requests += found.requests() if is_users(file) else ()
+            if is_users(file):
+                requests += found.requests()
+                beside.update(_modules_beside(file, found.scopes))
             places += [
                 place
                 for _, line, function in lines
                 if (place := found.at(line)) is not None and place.function == function
             ]
+    requests += _asked_beside(sorted(beside - {file for file, _, _ in wanted}), owner)
     return SourceCode(places=tuple(places), requests=tuple(requests)) if places else None
+
+
+def _modules_beside(file: str, scopes: Sequence[Scope]) -> Iterator[str]:
+    """The files in the folder of this one that it imports by name: a framework calls what they define, below no line of it."""
+    for scope in scopes:
+        for module in {name.partition(".")[0] for name in (*scope.imports.values(), *scope.modules)}:
+            path = Path(file).with_name(f"{module}.py") if module.isidentifier() else None
+            if path is not None and path.is_file():
+                yield str(path)
+
+
+def _asked_beside(files: Sequence[str], owner: int | None) -> Iterator[Request]:
+    """The requests in these files that a loop or the program ends."""
+    for file in files[:MAX_BESIDE]:
+        text = source_bytes(file, owner)
+        found = _index(file, text) if text is not None and len(text) <= MAX_BYTES_BESIDE else None
+        yield from (one for one in found.requests() if one.wants == "stop") if found is not None else ()
 
 
 def _index(file: str, text: bytes) -> _Index | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.analysis.collectives.groups.desync import Cause, Desyncs
 from ddpdoctor.derivation import derived
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit
-from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepMark
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
 FORWARD = Forward(number=1, place=Frame(file=TRAIN, line=60, function="train_step"))
@@ -67,3 +69,35 @@ def test_a_rank_that_ended_may_have_asked_to_stop_by_a_value_of_its_own(test: st
     (found, *_) = diagnose(job).findings
     assert (found.code, found.ranks) == ("DDP306", (1,))
     assert [where.line for where in found.where if where.rank == 1] == ([13] if shown else [])
+
+
+FIT = Frame(
+    file="/venv/lib/python3.11/site-packages/lightning/pytorch/loops/training_epoch_loop.py", line=153, function="run"
+)
+LOOP_OF_THE_FRAMEWORK = CodePlace(
+    file=FIT.file,
+    line=FIT.line,
+    function=FIT.function,
+    loops=(Loop(line=151, head="while not self.done", jumps=(Jump(line=156, word="break"),)),),
+)
+
+
+def drew_in_a_framework(batches: int) -> CollectiveCalls:
+    """A rank whose framework drew so many of 9 batches."""
+    stack = (Frame(file=TRAIN, line=60, function="train_step"), FIT)
+    marks = (StepMark(iteration=one, seq=one, in_pass=one, of=9, forwards=one - 1) for one in range(1, batches + 1))
+    forwards = (Forward(number=one, place=stack[0], stack=stack) for one in range(1, batches + 1))
+    return CollectiveCalls(steps=tuple(marks), forwards=tuple(forwards))
+
+
+def test_the_loop_of_a_framework_ends_as_the_program_asked_it_to() -> None:
+    source = asked("engine.state.output < 0.02")
+    job = flights(
+        [STEP, STEP, waits(STEP)],
+        [STEP, STEP],
+        facts={0: [drew_in_a_framework(3)], 1: [drew_in_a_framework(2), RankExit(exit_code=0)]},
+        job=(replace(source, places=(*source.places, LOOP_OF_THE_FRAMEWORK)),),
+    )
+    (found, *_) = diagnose(job).findings
+    assert (found.code, found.ranks) == ("DDP306", (1,))
+    assert [where.line for where in found.where if where.rank == 1] == [13, 156]

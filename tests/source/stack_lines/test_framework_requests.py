@@ -32,6 +32,19 @@ def test_a_backward_under_a_test_and_a_decorator_that_depends_on_the_rank(tmp_pa
     assert decorator.test.startswith("@trainer.on(")
 
 
+def test_what_a_module_beside_the_program_asks_for_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from patience import Patience\nimport absent, json\ntrainer.fit(Patience())\n")
+    (tmp_path / "patience.py").write_text(
+        "class Patience:\n    def on_train_batch_end(self, trainer):\n        if self.bad > 9:\n"
+        "            trainer.should_stop = True\n            loss.backward()\n"
+    )
+    (tmp_path / "unrelated.py").write_text("trainer.should_stop = True\n")
+    code = source_of([Frame(file=str(tmp_path / "train.py"), line=3, function="<module>")])
+    assert code is not None
+    (asked,) = code.requests
+    assert (Path(asked.file).name, asked.line, asked.wants) == ("patience.py", 4, "stop")
+
+
 CALLBACKS = """\
 class Stop(TrainerCallback):
     def on_step_end(self, args, state, control):
