@@ -64,7 +64,9 @@ def _check(option: str, path: Path, file: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
+        here = Path(path.name)
+        other = here if path != here else Path(tempfile.gettempdir()) / here
         raise UsageError(
             f"{option} {path} cannot be written: {error.strerror}",
-            hint=f"give a path in a writable directory: `{option} {shlex.quote(path.name)}`",
+            hint=f"give a path in a writable directory: `{option} {shlex.quote(str(other))}`",
         ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_a_place_that_cannot_be_written_is_named_before_the_work(
         f"  give a path in a writable directory: `{option} x`\n"
     )
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_of_a_directory_that_takes_no_file_another_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir("/proc")
+    assert run(["watch", "--case", "x", "--", "true"]) == 2
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last == f"  give a path in a writable directory: `--case {Path(tempfile.gettempdir()) / 'x'}`"
 
 
 def test_ranks_that_write_nothing_are_not_asked(
