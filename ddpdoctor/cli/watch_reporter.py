@@ -142,8 +142,8 @@ class WatchReporter:
     def last(self, report: Report, code: int, *, ended_by: str, asked: str = "", compared: str = "") -> None:
         """The last message, below everything that the job and its launcher printed: the verdict, or that nothing was found.
 
-        Of a job that ended well, a verdict that stands above is not repeated. `asked` is the signal by which somebody ended the
-        job, `compared` says what of the replicas was.
+        Of a job that ended well, a verdict that stands above is not repeated. `asked` says by which signal somebody ended the
+        job, `compared` what of the replicas was.
         """
         self._compared = compared
         gist = _gist(report)
@@ -155,7 +155,7 @@ class WatchReporter:
             self._shown = gist
             self._print(report, ended_by=ended_by)
         elif not gist:
-            signalled = f"; {asked} ended the job" if asked else ""
+            signalled = f"; {asked}" if asked else ""
             ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"
             self.say(f"nothing found: {self._watched()}{signalled}{ended}")
             for note in report.notes:

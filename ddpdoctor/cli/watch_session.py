@@ -45,6 +45,7 @@ from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit, audit_environment
 from ddpdoctor.workflows.watch.stall_detector import StallDetector
 
+WORTH_SAYING_SECONDS = 10.0  # of no progress, when a signal ends the job
 SYNC_FAMILY = ("DDP5",)
 KILL_ON_HANG, ON_DIVERGENCE_STOP = "--kill-on-hang", "--on-divergence stop"
 
@@ -143,6 +144,7 @@ class _Session:
         )
         self._stalled = False  # whether a stall has been reported that is not over
         self._ended_by = ""  # the option by which we ended the job
+        self._idle = 0.0  # seconds without progress, at the last look before a signal reached us
 
     def run(self) -> int:
         """Follow the job to its end; returns the exit code of the command.
@@ -170,6 +172,7 @@ class _Session:
         raise AssertionError("events() ends with JobEnd")
 
     def _on_poll(self, ranks: Sequence[RankProcess], idle: float) -> None:
+        self._idle = idle if not self._job.received else self._idle
         self._wanted.side_files.update(ranks, idle)
         if (folder := self._wanted.side_files.case_wanted()) is not None:
             answer(folder, self._known.during_stall(tuple(ranks), idle, stalled=self._stalled))
@@ -223,7 +226,11 @@ class _Session:
         self._progress.observe(self._known.ranks(), 0.0, time.monotonic())  # they went on while a verdict was made
         report = self._reporter.judged(end.evidence)
         request = end.evidence.one(EndRequest)
-        asked = signal.Signals(request.signal).name if request is not None else ""
+        asked = f"{signal.Signals(request.signal).name} ended the job" if request is not None else ""
+        if asked and self._idle >= WORTH_SAYING_SECONDS:
+            asked += (
+                f" after {self._idle:.0f} s without progress (`--stall-after {self._idle / 2:.0f}` judges such a pause)"
+            )
         compared = self._known.replicas_compared()
         self._reporter.last(report, end.code, ended_by=self._ended_by, asked=asked, compared=compared)
         if not end.evidence.ranks and not report.findings:
