@@ -45,6 +45,8 @@ RANK_KINDS = frozenset({Kind.GLOBAL_RANK, Kind.LOCAL_RANK, Kind.SPAWN_INDEX, Kin
 OF_TRAINER = "of a Trainer"
 """The note of the wrapped model that a Trainer of transformers gives to a step that the program has written."""
 
+PARSED = "parsed from the command line"
+"""The text of an object whose fields a parser of the command line has filled in."""
 COPY = "copy"
 """The note of a model that was copied from a wrapped one, such as the average of its weights."""
 _LISTINGS = ("listdir", "glob", "iterdir", "scandir", "os.walk")

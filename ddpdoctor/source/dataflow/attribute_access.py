@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ddpdoctor.evidence.code_values import Kind, Origin
+from ddpdoctor.evidence.code_values import PARSED, Kind, Origin
 from ddpdoctor.source.dataflow.held_by_names import held_under
 from ddpdoctor.source.dataflow.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
 from ddpdoctor.source.dataflow.origins import At, Origins, joined, note_of, without_context
@@ -186,6 +186,10 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
             return ()
         single = values.objects.find(cls, origin.made) if origin.kind is Kind.INSTANCE else None
         found = values.of_object(single, lambda: attribute_of(values, cls, name))
+        if (
+            origin.text == PARSED and name in cls.fields
+        ):  # the command line may give another value, but for what ranks draw
+            found = tuple(one for one in found if one.kind is Kind.LOCAL)
         return found or (
             _model_of_trainer(values, origin) if name == "model" and is_trainer(values.project, cls) else ()
         )

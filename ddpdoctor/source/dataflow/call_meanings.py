@@ -213,6 +213,8 @@ def _known(full: str) -> str:
         return "watches"
     if last == "Fabric":
         return names.ENDS[last]
+    if last == "seed":  # of a package that is not known
+        return names.METHODS[last]
     if last in names.ENDS and not full.startswith(("transformers.", "self.", *framework_names.LIGHTNING)):
         return names.ENDS[last]
     if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.dataflow.call_meanings import canonical
 from ddpdoctor.source.dataflow.data_sets import divided, is_streamed, subset
 from ddpdoctor.source.dataflow.decided_branches import alive
-from ddpdoctor.source.dataflow.lengths import UNEVEN, is_certain_rank, of_length
+from ddpdoctor.source.dataflow.iteration import of_turns
+from ddpdoctor.source.dataflow.lengths import is_certain_rank, of_length
 from ddpdoctor.source.dataflow.literals import known_literal
 from ddpdoctor.source.dataflow.origins import At, Meaning, Origins, environment, joined
 from ddpdoctor.source.dataflow.package_calls import carried, of_package
+from ddpdoctor.source.dataflow.parsed_options import parsed
 from ddpdoctor.source.dataflow.returned_values import returned
 from ddpdoctor.source.dataflow.single_objects import SingleObject
 from ddpdoctor.source.dataflow.values import Values
@@ -32,7 +35,7 @@ _MAKES = {
     "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
     "accelerator": Kind.OBJECT, "fabric": Kind.OBJECT, "evaluator": Kind.OBJECT, "load": Kind.OBJECT,
     "optimizer": Kind.OBJECT, "plateau": Kind.OBJECT, "schedule": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
-    "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
+    "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT, "own-metric": Kind.OBJECT,
     "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
     "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     "lightning-trainer": Kind.OBJECT, "hf-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
@@ -41,6 +44,8 @@ _MAKES = {
 """What known calls make."""
 
 
+_TELLS_THE_PROCESS = frozenset({"num_process", "process_id", None})
+"""What a metric of `evaluate` is given to compute of all processes."""
 _DRAWS_AN_ORDER = frozenset({"permutation", "randperm", "shuffle", "choice"})
 
 
@@ -64,6 +69,8 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
             return made
     if (of_this := of_lambda(values, node, at)) is not None:
         return of_this
+    if what.does == "parse-options":
+        return parsed(values, node, 0, at)
     full = canonical(what.name)
     if full in rank_names.CALLED:
         note = (
@@ -131,7 +138,7 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if len(found) > len(of_some):
         return found
     if target.generator:
-        return _of_turns(values, target)
+        return of_turns(values, target)
     if makes_equal(target.name) or makes_collective(target):
         return (shared, *of_some)
     if target.returns:
@@ -170,16 +177,6 @@ def cuts_by_rank(values: Values, cls: Scope) -> bool:
     )
 
 
-def _of_turns(values: Values, generator: Scope) -> Iterable[Origin]:
-    """What the loops of a generator go over that yield: a data loader, or the rank's part of a list, by which it ends."""
-    for loop in generator.loops:
-        if isinstance(loop.node, ast.While) or not any(block.inside(loop.body) for block in generator.yielding):
-            continue
-        for origin in values.of(loop.node.iter, At(generator, loop.order, loop.block)):
-            if origin.kind is Kind.LOADER or origin.note in UNEVEN:
-                yield replace(origin, note="part") if origin.note == "length" else origin
-
-
 def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin] | None:
     """The object that a known call makes, or None where it makes none."""
     if what.does in {"to", "cuda", "train", "eval"} and isinstance(node.func, ast.Attribute):
@@ -188,6 +185,8 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     name = dotted(node.func)
     if what.does == "lightning-trainer" and _of_one_device(node):
         return (Origin(kind=Kind.OBJECT, text=name, made=where, note="one device"),)
+    if what.does == "own-metric" and any(one.arg in _TELLS_THE_PROCESS for one in node.keywords):
+        return None
     if what.does == "generator":
         return None if _is_seeded(node) else (Origin(kind=Kind.OBJECT, text=name, made=where, note="generator"),)
     if what.does in _MAKES:
@@ -285,6 +284,8 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
         return tuple(_by_framework(origin) for origin in found)
     if what.does == "split" and (parts := divided(values, node, at)):
         return parts
+    if what.target is None and len(index) == 1 and (options := parsed(values, node, first, at)):
+        return options
     if what.target is None:
         pair = rank_names.RANK_AND_SIZE.get(what.name.rpartition(".")[2], ())
         text = f"{dotted(node.func)}()"
@@ -300,6 +301,11 @@ def _part_of_tuple(values: Values, target: Scope, first: int) -> Origins | None:
     """What a function that returns tuples gives at a position, or one that `with` enters and that yields them; else None."""
     given = target.yields if target.generator else alive(values, target)
     tuples = [(value, order, block) for value, order, block in given if isinstance(value, ast.Tuple)]
+    value, order, block = given[0] if len(given) == 1 else (None, 0, None)
+    if isinstance(value, ast.Call) and block is not None:  # `return random_split(dataset, lengths)`
+        at, key = At(target, order + 1, block), (id(value), f"part {first}")
+        find = partial(_part_handed_back, values, value, first, at)
+        return values.once(key, values.context_in(target), values.single_in(target), find) or None
     if not tuples or first < 0:
         return None
     return joined(
@@ -308,3 +314,8 @@ def _part_of_tuple(values: Values, target: Scope, first: int) -> Origins | None:
         if first < len(value.elts)
         for origin in values.of(value.elts[first], At(target, order + 1, block))
     )
+
+
+def _part_handed_back(values: Values, call: ast.Call, first: int, at: At) -> Origins:
+    """What the call that a function hands back gives at a position."""
+    return returned_part(values, call, (first,), at) or ()

@@ -24,7 +24,9 @@ def ways_into(values: Values, scope: Scope) -> tuple[list[Site], CallingContext 
     if context is not None:
         return [context.site], context.parent
     sites = sites_of(values, scope)
-    return [one for one in sites if single is None or may_be_of(values, single, scope, one)], None
+    if single is None:
+        return sites, None
+    return [one for one in sites if may_be_of(values, single, scope, one)], single.context
 
 
 def sites_of(values: Values, scope: Scope) -> list[Site]:

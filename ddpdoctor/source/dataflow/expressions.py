@@ -18,10 +18,12 @@ from ddpdoctor.source.dataflow.lengths import UNEVEN, is_even
 from ddpdoctor.source.dataflow.literals import decided_by
 from ddpdoctor.source.dataflow.operations import result_of
 from ddpdoctor.source.dataflow.origins import TAINTS, At, Origins, note_of
+from ddpdoctor.source.dataflow.returned_values import uncalled
 from ddpdoctor.source.dataflow.subscripts import item
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.syntax.code_text import name_of_lambda
 from ddpdoctor.source.syntax.divisions import numbered
 from ddpdoctor.source.syntax.scopes import Scope
 
@@ -98,6 +100,12 @@ def _unordered(values: Values, node: ast.Set | ast.SetComp, at: At) -> Iterable[
     return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
 
 
+def _uncalled(values: Values, node: ast.Lambda, at: At) -> Iterable[Origin]:
+    """A lambda that calls something: the function that it stands for."""
+    scope = at.scope.functions.get(name_of_lambda(node))
+    return (uncalled(values, scope, scope.name),) if scope is not None else ()
+
+
 def _defined_here(scope: Scope, name: str) -> bool:
     at: Scope | None = scope
     while at is not None:
@@ -144,5 +152,6 @@ _FORMS: dict[type[ast.expr], Callable[[Values, Any, At], Iterable[Origin]]] = {
     ast.JoinedStr: formatted, ast.FormattedValue: _itself, ast.Starred: _itself, ast.Await: _itself,
     ast.NamedExpr: _itself, ast.Tuple: _parts, ast.List: _parts, ast.Dict: _under_keys, ast.ListComp: _listed,
     ast.GeneratorExp: _listed, ast.DictComp: _tabled, ast.Set: _unordered, ast.SetComp: _unordered,
+    ast.Lambda: _uncalled,
 }  # fmt: skip
 """By the form of an expression, what it can be."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ddpdoctor.evidence.code_values import Kind, Origin
-from ddpdoctor.source.dataflow.lengths import is_drawn, of_items
+from ddpdoctor.source.dataflow.lengths import UNEVEN, is_drawn, of_items
 from ddpdoctor.source.dataflow.origins import At, Origins, constant, joined
+from ddpdoctor.source.dataflow.returned_values import returned
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_dicts import items_of, of_any_key
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.classes import class_named
+from ddpdoctor.source.syntax.scopes import Scope
 
 
 def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> Origins:
@@ -48,9 +52,13 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
 
 def loader_in(values: Values, node: ast.expr, at: At) -> Origin | None:
     """The data loader that a loop goes over, also through `enumerate`, `tqdm` and other functions that pass it on."""
-    for origin in values.of(node, at):
+    objects = values.of(node, at)
+    for origin in objects:
         if origin.kind is Kind.LOADER:
             return origin
+    for origin in objects:
+        if origin.kind is Kind.INSTANCE and (loader := _behind(values, origin)) is not None:
+            return loader
     if isinstance(node, ast.Call):
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         for each in given[:4]:
@@ -60,6 +68,30 @@ def loader_in(values: Values, node: ast.expr, at: At) -> Origin | None:
             ):
                 return found
     return None
+
+
+def _behind(values: Values, own: Origin) -> Origin | None:
+    """The data loader whose batches an object of the program hands on when a loop goes over it: a prefetcher."""
+    cls = class_named(values.project, own.note)
+    method = values.project.method(cls, "__iter__") if cls is not None else None
+    if cls is None or method is None:
+        return None
+    single = values.objects.find(cls, own.made)
+    turns = values.of_object(
+        single,
+        lambda: tuple(of_turns(values, method)) if method.generator else returned(values, method, None, single),
+    )
+    return next((one for one in turns if one.kind is Kind.LOADER), None)
+
+
+def of_turns(values: Values, generator: Scope) -> Iterable[Origin]:
+    """What the loops of a generator go over that yield: a data loader, or the rank's part of a list, by which it ends."""
+    for loop in generator.loops:
+        if isinstance(loop.node, ast.While) or not any(block.inside(loop.body) for block in generator.yielding):
+            continue
+        for origin in values.of(loop.node.iter, At(generator, loop.order, loop.block)):
+            if origin.kind is Kind.LOADER or origin.note in UNEVEN:
+                yield replace(origin, note="part") if origin.note == "length" else origin
 
 
 def _local(found: Origins) -> Origins:

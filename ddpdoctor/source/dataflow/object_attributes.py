@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source.dataflow.chosen_values import chosen
@@ -163,7 +164,8 @@ def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
             continue
         file, line = values.project.sources[caller.file].place(node.lineno)
         link = Link(text=f"{name} is given {values.text(given, caller)}", file=file, line=line)
-        yield from with_link(values.of(given, At(caller, call.order, call.block)), link)
+        at, around = At(caller, call.order, call.block), None if values.single is None else values.single.context
+        yield from with_link(values.within(around, partial(values.of, given, at)), link)
 
 
 def field_of(values: Values, owner: str, name: str, file: str) -> Origins:

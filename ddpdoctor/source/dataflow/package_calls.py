@@ -14,11 +14,13 @@ from ddpdoctor.source.dataflow.lengths import is_certain_rank, of_empty_items, o
 from ddpdoctor.source.dataflow.literals import default_literal, known_literal
 from ddpdoctor.source.dataflow.object_attributes import held_around
 from ddpdoctor.source.dataflow.origins import TAINTS, At, Meaning, Origins, joined, note_of
+from ddpdoctor.source.dataflow.returned_values import returned
 from ddpdoctor.source.dataflow.values import Values
 from ddpdoctor.source.dataflow.written_calls import called, partial_of
 from ddpdoctor.source.dataflow.written_dicts import items_of, only_value
 from ddpdoctor.source.names import rank_names
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.program.classes import class_named
 from ddpdoctor.source.program.index import given_at
 from ddpdoctor.source.program.shared_values import makes_equal
 from ddpdoctor.source.syntax.scopes import Scope
@@ -59,6 +61,12 @@ def of_package(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterabl
     for known in (_of_lists, _of_loops, _of_new_tensors, _of_builtins):
         if (found := known(values, node, what, last, at)) is not None:
             return found
+    if (
+        last == "compute"
+        and isinstance(node.func, ast.Attribute)
+        and (counted := _counted(values, node.func.value, at))
+    ):
+        return counted
     if makes_equal(last) and what.name not in {"torch.gather", ".gather"}:
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
     if what.name.startswith(".") and isinstance(node.func, ast.Attribute):
@@ -69,6 +77,13 @@ def of_package(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterabl
         if (found := known(values, node, what, last, at)) is not None:
             return found
     return _of_unknown(values, node, last, at)
+
+
+def _counted(values: Values, metric: ast.expr, at: At) -> Origins:
+    """What a metric of `evaluate` computes: of what this process gave it, unless that was gathered; nothing of other metrics."""
+    found = values.of(metric, at)
+    own = any(one.note == "own-metric" for one in found)
+    return tuple(one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED}) if own else ()
 
 
 def _of_ranks(values: Values, node: ast.Call, last: str, at: At) -> Iterable[Origin] | None:
@@ -132,7 +147,9 @@ def _of_builtins(values: Values, node: ast.Call, what: Meaning, last: str, at: A
     given = _through(values, *(partial or (node, at)))
     if last in {"any", "all"} and node.args and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp):
         return [*given, *of_empty_items(values, node.args[0].elt, at)]
-    return [*of_length(given), *_length_of_its_part(values, node, at)] if last == "len" else given
+    if last != "len":
+        return given
+    return [*of_length(given), *_length_of_its_part(values, node, at), *_length_of_object(values, node, given, at)]
 
 
 def _of_data(values: Values, node: ast.Call, what: Meaning, last: str, at: At) -> Iterable[Origin] | None:
@@ -198,6 +215,19 @@ def _length_of_its_part(values: Values, node: ast.Call, at: At) -> Iterator[Orig
     for argument in made[0].args if made is not None and isinstance(made[0], ast.Call) else ():
         parts = (one for one in values.of(argument, made[1]) if one.note == "part") if made is not None else ()
         yield from (replace(one, note="length") for one in parts)
+
+
+def _length_of_object(values: Values, node: ast.Call, given: list[Origin], at: At) -> Iterator[Origin]:
+    """What `__len__` of an object of the program gives, where it is as long as this rank's own lists."""
+    asked = node.args[0] if node.args else None
+    own = at.scope.of_class if isinstance(asked, ast.Name) and asked.id == "self" else None
+    objects = [(own, values.single_in(at.scope))] if own is not None else []
+    for one in given:
+        cls = class_named(values.project, one.note) if one.kind is Kind.INSTANCE else None
+        objects += [(cls, values.objects.find(cls, one.made))] if cls is not None else []
+    for cls, single in objects:
+        if (method := values.project.method(cls, "__len__")) is not None:
+            yield from (one for one in returned(values, method, None, single) if one.note == "length")
 
 
 def _names_the_rank(values: Values, node: ast.Call, at: At) -> bool:

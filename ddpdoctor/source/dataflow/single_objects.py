@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.source.dataflow.origins import Origins, without_context
-from ddpdoctor.source.program.index import Index
+from ddpdoctor.source.program.calling_contexts import CallingContext, Contexts
+from ddpdoctor.source.program.program_code import ProgramCode
 from ddpdoctor.source.syntax.scopes import Scope
 
 MOST_OBJECTS = 8  # places where objects of one class are made: beyond, all objects of the class are taken together
@@ -20,23 +21,32 @@ class SingleObject:
     """`file:line:column` of the call that makes it."""
     classes: frozenset[int]
     """Its class and the bases of this, by identity."""
+    context: CallingContext | None = None
+    """The call by which the factory is looked at that makes it; None where no factory does."""
 
 
 @dataclass(slots=True, eq=False)
 class SingleObjects:
     """The objects that are looked at one by one."""
 
-    index: Index
+    code: ProgramCode
     """Has the calls that make objects of a class."""
+    contexts: Contexts
+    """Has the calls of the factories that make them."""
     _known: dict[tuple[int, str], SingleObject] = field(default_factory=dict)
 
     def find(self, cls: Scope, made: str) -> SingleObject | None:
         """The object that a call makes; None where the class has one object, or too many of them."""
-        if not made or not 1 < len(self.index.constructions.get(id(cls), ())) <= MOST_OBJECTS:
+        places = self.code.index.constructions.get(id(cls), ())
+        place = without_context(made)
+        suffix = made.removeprefix(place)
+        if not made or not (1 if suffix else 2) <= len(places) <= MOST_OBJECTS:
             return None
-        key = (id(cls), without_context(made))
+        key = (id(cls), made)
         if key not in self._known:
-            self._known[key] = SingleObject(key[1], frozenset(map(id, self._family(cls))))
+            factories = [scope for scope, call in places if suffix and self.code.place(call.node, scope) == place]
+            context = next((one for each in factories for one in self.contexts.of(each) if one.suffix == suffix), None)
+            self._known[key] = SingleObject(place, frozenset(map(id, self._family(cls))), context)
         return self._known[key]
 
     def called(self, receiver: Origins, method: Scope) -> SingleObject | None:
@@ -48,5 +58,5 @@ class SingleObjects:
     def _family(self, cls: Scope) -> list[Scope]:
         found = [cls]
         for one in found:
-            found += (base for base in self.index.project.bases(one) if isinstance(base, Scope) and base not in found)
+            found += (base for base in self.code.project.bases(one) if isinstance(base, Scope) and base not in found)
         return found

@@ -92,7 +92,7 @@ class Values(ABC):
     @cached_property
     def objects(self) -> SingleObjects:
         """The objects of the program's classes that are looked at one by one."""
-        return SingleObjects(self.index)
+        return SingleObjects(self.code, self.contexts)
 
     def release(self) -> None:
         """Forget all: what is kept here refers to this object, so that only the collector would free the trees."""

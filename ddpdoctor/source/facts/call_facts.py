@@ -32,7 +32,7 @@ _WORK = re.compile(
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
     "unscale", "scale", "prepare", "shard", "placed", "change-gradient", "watches", "run-engine", "write",
-    "write-weights",
+    "write-weights", "collective-run",
 }  # fmt: skip
 _SHOWS = frozenset({"print", "log", "write"})
 _FILLS_A_FILE = frozenset({"write", "save"})

@@ -18,7 +18,7 @@ from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.loop_counters import never_holds
 from ddpdoctor.source.syntax.scopes import Definition, Scope
 
-_WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad", *STOPS})
+_WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad", "output_dir", *STOPS})
 
 
 @dataclass(frozen=True, slots=True)

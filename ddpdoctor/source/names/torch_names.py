@@ -109,6 +109,7 @@ FUNCTIONS = {
     "torch.utils.data.dataset.TensorDataset": "dataset",
     "deepspeed.initialize": "deepspeed",
     "datasets.load_dataset": "prepare-data",
+    **dict.fromkeys(("evaluate.load", "evaluate.combine", "datasets.load_metric"), "own-metric"),
     "huggingface_hub.snapshot_download": "download",
     "huggingface_hub.hf_hub_download": "download",
     "urllib.request.urlretrieve": "download",
@@ -120,6 +121,7 @@ FUNCTIONS = {
     "torch.hub.load": "download",
     f"{DIST}get_rank": "ask",
     f"{DIST}get_world_size": "ask",
+    **dict.fromkeys(("tyro.cli", "simple_parsing.parse", "draccus.parse", "pyrallis.parse"), "parse-options"),
     "print": "print",
     "tqdm": "progress",
     "tqdm.tqdm": "progress",
@@ -256,6 +258,7 @@ METHODS = {
     "compute": "compute-metric",
     "register_buffer": "buffer",
     "item": "read",
+    "seed": "seed",
     **dict.fromkeys(
         ("write", "writerow", "write_text", "write_bytes", "to_parquet", "to_pickle", "to_csv", "tofile"), "write"
     ),

@@ -77,6 +77,8 @@ class SharedValues:
         node, last, target = call.node, call.last, call.target
         if not last:
             return []
+        if last == "compute" and self._counts_alone(scope, call.name[: -len(last) - 1]):
+            return []
         sharing = makes_equal(last) or (last in names.COLLECTIVES and "barrier" not in last)
         if target is None and not sharing and last not in self.index.owners:
             return []
@@ -106,6 +108,19 @@ class SharedValues:
         if owner and not of_arguments and owner.partition(".")[0] not in self._modules(scope):
             found.append(owner)
         return [key for key in found if key]
+
+    def _counts_alone(self, scope: Scope, owner: str) -> bool:
+        """Whether a name holds a metric of `evaluate`, which computes what its own process has given it."""
+        at: Scope | None = scope
+        while at is not None and owner not in at.definitions:
+            at = at.parent
+        made = (
+            [one.value.func for one in at.definitions[owner] if isinstance(one.value, ast.Call)]
+            if at is not None
+            else []
+        )
+        meant = (self.index.project.resolve(scope, dotted(each)) for each in made if dotted(each))
+        return any(isinstance(each, str) and names.FUNCTIONS.get(each) == "own-metric" for each in meant)
 
     def _through(self, node: ast.Call, target: Scope, owner: str) -> list[str]:
         equal: dict[str, set[str]] = {}

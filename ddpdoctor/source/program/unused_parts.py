@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ddpdoctor.evidence.training_code import Place, UnusedPart
 from ddpdoctor.source.names.dotted_names import dotted
+from ddpdoctor.source.names.framework_names import LIGHTNING
 from ddpdoctor.source.program.project import Project, Source
 from ddpdoctor.source.syntax.scopes import Scope
 
@@ -20,6 +21,7 @@ _LAYERS = frozenset(
      "TransformerDecoderLayer"}
 )  # fmt: skip
 """Layers of torch.nn with parameters."""
+_RUNS = frozenset({"forward", "training_step"})
 _CONTAINERS = frozenset({"Sequential", "ModuleList"})
 _MOST_NESTED = 3  # containers in each other, and classes above each other
 _ATTRIBUTE = re.compile(r"\.(\w+)|[\"'](\w+)[\"']")
@@ -40,11 +42,11 @@ class UnusedParts:
 
     def of(self, source: Source) -> Iterator[UnusedPart]:
         """The layers of the models in one file that no other line of its programs names."""
-        if "forward" not in source.text:
+        if "forward" not in source.text and "training_step" not in source.text:
             return
         for cls in source.scopes:
             family = self._family(cls) if cls.is_class else []
-            if not any("forward" in each.functions for each in family):
+            if not any(_RUNS & each.functions.keys() for each in family):
                 continue
             if not any(_BY_OTHER_WAYS.search(self._text(each)) for each in family):
                 for each in family:
@@ -65,7 +67,7 @@ class UnusedParts:
         for each in found:
             bases = self.project.bases(each)
             own = [base for base in bases if isinstance(base, Scope)]
-            if len(bases) != 1 or len(found) > _MOST_NESTED or (not own and bases != ["torch.nn.Module"]):
+            if len(bases) != 1 or len(found) > _MOST_NESTED or not (own or _is_base(bases[0])):
                 return []
             found += own
         return found
@@ -116,6 +118,12 @@ class UnusedParts:
             for each in near:
                 counted.update(one or other for one, other in _ATTRIBUTE.findall(self.project.sources[each].text))
         return self._names[id(near)]
+
+
+def _is_base(name: Scope | str) -> bool:
+    """Whether a class of a library is what models derive from, and makes no layers itself."""
+    of_lightning = isinstance(name, str) and name.startswith(LIGHTNING) and name.endswith(".LightningModule")
+    return name == "torch.nn.Module" or of_lightning
 
 
 def _parts(container: ast.Call) -> Iterator[ast.expr]:

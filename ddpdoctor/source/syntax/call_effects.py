@@ -9,7 +9,9 @@ from ddpdoctor.source.syntax.recorder import Recorder
 from ddpdoctor.source.syntax.scopes import Definition, RawCall, RawExit
 
 _EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
-_CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
+_CHANGES_ITS_OBJECT = frozenset(
+    {"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put", "add_batch"}
+)
 _ADDS = frozenset({"append", "insert"})
 """Methods of a list of layers that put one more into it."""
 _REGISTERS = frozenset({"add_module", "register_module"})
@@ -53,7 +55,8 @@ def _record_effects(call: ast.Call, name: str, owner: str, method: str, order: i
         if call.func.attr == "requires_grad_":
             _set_requires_grad(call, call.func.value, order, at)
     if owner and method in _CHANGES_ITS_OBJECT and (call.args or call.keywords):
-        given = call.args[0] if call.args else None
+        named = call.keywords[0].value if method == "add_batch" and call.keywords else None  # `predictions=...`
+        given = call.args[0] if call.args else named
         at.define(owner, Definition(order, at.block, given, "change", kills=False, line=call.lineno))
 
 

@@ -33,3 +33,8 @@ def short(node: ast.expr) -> str:
     """The text of an expression as Python would write it, at most 80 characters."""
     text = ast.unparse(node)
     return text if len(text) <= MAX_TEST else f"{text[: MAX_TEST - 3]}..."
+
+
+def name_of_lambda(node: ast.Lambda) -> str:
+    """The name under which a lambda is kept that is assigned to nothing: by its place in the file."""
+    return f"<lambda {node.lineno}:{node.col_offset}>"

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.syntax.call_effects import record_call
+from ddpdoctor.source.syntax.code_text import name_of_lambda
 from ddpdoctor.source.syntax.divisions import divided, sliced
 from ddpdoctor.source.syntax.recorder import Recorder
 from ddpdoctor.source.syntax.scopes import Block, Definition, RawExit, RawLoop, RawStatement, Scope
@@ -221,7 +222,7 @@ class Expressions:
         return ()
 
     def _unnamed_lambda(self, node: ast.Lambda) -> Iterable[ast.AST]:
-        self._lambda(node, f"<lambda {node.lineno}:{node.col_offset}>")
+        self._lambda(node, name_of_lambda(node))
         return ()
 
     def _part(self, node: ast.Subscript) -> Iterable[ast.AST]:
