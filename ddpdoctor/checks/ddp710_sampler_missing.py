@@ -102,7 +102,7 @@ def _is_plain(graph: CallGraph, sampler: Value) -> bool:
     made = graph.made.get(own.made) if own is not None else None
     if made is None or made[1].does != "rankless-sampler":
         return False
-    return not any(_may_be_own(each.value) or each.value.may(Kind.INSTANCE) for each in made[1].arguments)
+    return not any(_may_be_own(each.value) or each.value.may(Kind.INSTANCE, Kind.SAMPLER) for each in made[1].arguments)
 
 
 def _may_be_given(graph: CallGraph, function: Function, loader: Call) -> bool:

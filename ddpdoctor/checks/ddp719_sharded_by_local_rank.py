@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.several_ranks import counts_nodes
+from ddpdoctor.analysis.training_code.several_ranks import counts_nodes, is_for_several_nodes
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Function
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -68,9 +68,8 @@ def _of_one_launcher(rank: Value) -> Origin | None:
 
 
 def _has_several_nodes(graph: CallGraph, function: Function) -> bool:
-    """Whether the program makes its process group for a product with a number of nodes."""
-    sizes = (call.argument("world_size", 3) for _, call in graph.calls_near(function, "init"))
-    return any(size is not None and counts_nodes(size) for size in sizes)
+    """Whether the program makes its process group for several nodes."""
+    return any(is_for_several_nodes(call) for _, call in graph.calls_near(function, "init"))
 
 
 def _cuts(graph: CallGraph) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.analysis.training_code.several_ranks import counts_nodes, is_of_one_node
+from ddpdoctor.analysis.training_code.several_ranks import is_for_several_nodes, is_of_one_node
 from ddpdoctor.evidence.code_values import Kind, Origin, Value
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, in_tests, short
@@ -37,6 +37,7 @@ _DEVICE_OF: dict[str, tuple[tuple[str, int | None], ...]] = {
 
 _NAMED_ALONE = re.compile(r"^[\w.]+ = [\w.]+$")
 """A name that is given another one: `gpu = rank`."""
+_COMPUTED = re.compile(r"[-+*/%]")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -84,8 +85,7 @@ def _from_global_rank(
 
 def _may_have_several_nodes(graph: CallGraph, function: Function) -> bool:
     """Whether nothing shows that there is one node, or the process group is as large as several."""
-    sizes = (call.argument("world_size", 3) for _, call in graph.calls_near(function, "init"))
-    if any(size is not None and counts_nodes(size) for size in sizes):
+    if any(is_for_several_nodes(call) for _, call in graph.calls_near(function, "init")):
         return True
     return not graph.any_program(function, _ONE_NODE) and not is_of_one_node(graph, function)
 
@@ -140,11 +140,20 @@ def _named_devices(call: Call) -> Iterator[Value]:
 def _computed(graph: CallGraph, function: Function) -> Iterator[tuple[Call, Value, Origin]]:
     """The devices that are the rank which a process computed for a job of several nodes, and gave to its process group."""
     for init in graph.calls_of(function, "init"):
-        size, rank = init.argument("world_size", 3), init.argument("rank", 4)
-        if size is None or rank is None or not counts_nodes(size):
+        rank = init.argument("rank", 4)
+        if rank is None or not is_for_several_nodes(init):
             continue
         for call in graph.calls_of(function, *_DEVICE_OF):
             for value in _named_devices(call):
                 origin = value.may(Kind.RANK, Kind.GLOBAL_RANK)
-                if origin is not None and value.text.strip("[]") == rank.text:
+                if origin is not None and (value.text.strip("[]") == rank.text or _is_named(origin, rank)):
                     yield call, value, origin
+
+
+def _is_named(device: Origin, rank: Value) -> bool:
+    """Whether a device only gives another name to the rank of the process group: `torch.device(f"cuda:{args.rank}")`."""
+    given = rank.only(Kind.RANK, Kind.GLOBAL_RANK)
+    if given is None or not given.why or (given.kind, given.text) != (device.kind, device.text):
+        return False
+    since = len(device.why) - len(given.why)
+    return device.why[since:] == given.why and not any(_COMPUTED.search(link.text) for link in device.why[:since])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
+from ddpdoctor.analysis.training_code.all_ranks import on_all_ranks
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.guards import inner_loops
+from ddpdoctor.analysis.training_code.inlined_steps import unfolded
 from ddpdoctor.analysis.training_code.later_calls import (
     after_exit,
     collective_before,
@@ -13,9 +16,10 @@ from ddpdoctor.analysis.training_code.later_calls import (
     needs_all,
 )
 from ddpdoctor.analysis.training_code.local_values import own_value
+from ddpdoctor.analysis.training_code.reached_collectives import leads_to_collective
 from ddpdoctor.analysis.training_code.several_ranks import runs_several
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin
-from ddpdoctor.evidence.training_code import STOPS, Call, Exit, Function, Loop
+from ddpdoctor.evidence.training_code import STOPS, Call, Exit, Function, Guard, Loop
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -33,6 +37,8 @@ _WORDS = {
     "continue": "skips the rest of the step",
     "exit": "ends the process",
 }
+_MAY_FAIL = frozenset({"forward", "backward", "load", "download"})
+"""What fails on one rank alone: it runs out of memory, or does not find its file."""
 _HARMLESS = ("KeyboardInterrupt", "StopIteration", "Import", "FileNotFound", "Key", "Attribute", "Queue", "Empty", "Index",
              "TypeError", "NotImplemented", "StopAsync", "Exists", "Permission", "JSON")  # fmt: skip
 
@@ -178,6 +184,8 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
         return
     loop = next(inner_loops(function, leave.order), None)
     if loop is None or leave.since < loop.order:
+        if loop is None and function.id in graph.repeated and leave.form == "swallow":
+            yield from _given_up(graph, function, leave, handler)
         return
     lost = [call for call in _tried(function, leave) if leads_to_backward(graph, call) is not None]
     if not lost or any(
@@ -193,6 +201,29 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
         *(each.place for each in function.exits if each is not leave and handler in each.guards),
         remedy="let the exception end the job, or all_reduce a flag that says whether any rank failed before the next step",
         measured={"collective": "backward"},
+    )
+
+
+def _given_up(graph: CallGraph, function: Function, leave: Exit, handler: Guard) -> Iterator[Finding]:
+    """A function whose own work may fail on one rank before a collective, and that then gives back something else."""
+    if any(handler in call.guards and leads_to_collective(graph, call) is not None for call in function.calls):
+        return  # DDP733 names it
+    tried = {call.id: call for call in _tried(function, leave)}
+    missed = next((each for call in tried.values() if (each := leads_to_collective(graph, call)) is not None), None)
+    steps = [step for step in unfolded(graph, function) if isinstance(step.first, Call) and step.first.id in tried]
+    before = list(takewhile(lambda step: missed is None or step.item is not missed.call, steps))
+    if missed is None or len(before) == len(steps) or on_all_ranks(graph, function) is not True:
+        return
+    if not any(isinstance(step.item, Call) and step.item.does in _MAY_FAIL for step in before):
+        return
+    yield code_finding(
+        RULE,
+        f"`except {handler.test}`: a rank whose own work fails goes on without {short(missed.call)} of line "
+        f"{missed.call.place.line}, in which the others wait for it",
+        leave.place,
+        missed.call.place,
+        remedy="let the exception end the job, or all_reduce a flag that says whether any rank failed before the collective",
+        measured={"collective": short(missed.call)},
     )
 
 

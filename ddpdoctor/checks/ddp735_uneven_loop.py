@@ -24,6 +24,7 @@ RULE = Rule(
     remedy="run the loop inside `with Join([model])`, or cut all parts to the length of the shortest",
     leads_to=("DDP306",),
 )
+_SETS_THE_LENGTH = ("sampler", "batch_sampler", "drop_last", "**")
 _OF_A_LIST = re.compile(r"len\(self\.\w+\)")
 
 
@@ -59,6 +60,9 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
         return found
     for owner, loader in loaders_of(graph, loop.over):
         dataset = loader.argument("dataset", 0)
+        listed_part = _uneven(dataset) if dataset is not None and dataset.only(Kind.LOCAL) else None
+        if listed_part is not None and not any(map(loader.argument, _SETS_THE_LENGTH)):
+            return listed_part
         made = [graph.made[each][1] for each in dataset.made if each in graph.made] if dataset is not None else []
         if dataset is None or dataset.only(Kind.DATASET) is None or not made:
             continue

@@ -31,6 +31,7 @@ _SOUNDS_LONG = re.compile(
     r"|shards|features|embeddings|lmdb|records|statistics|stats)(?![a-z])"
 )
 """Parts of the names of functions that go over a data set."""
+_WORD = re.compile(r"\w+")
 _LEAVES_WORK = frozenset({"accelerate", "deepspeed", "transformers"})
 """Frameworks that leave it to the program which rank prepares the data."""
 
@@ -66,7 +67,7 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, C
         guard = rank_guard(loop.guards)
         if guard is None or guard.of_rank != "first" or _meet_inside(graph, function, loop):
             continue
-        if loop.over.may(Kind.LOADER, Kind.DATASET):
+        if _is_long(function, loop):
             yield loop, loop, guard
     for call in (each for each in function.calls if each.guards):
         guard = rank_guard(call.guards)
@@ -80,8 +81,23 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, C
             if inner.does in _LONG and not any(one.by_rank for one in inner.guards):
                 yield call, inner, guard
         for loop in target.loops:
-            if loop.over.may(Kind.LOADER, Kind.DATASET) and not loop.guards and not _meet_inside(graph, target, loop):
+            if _is_long(target, loop) and not loop.guards and not _meet_inside(graph, target, loop):
                 yield call, loop, guard
+
+
+def _is_long(function: Function, loop: Loop) -> bool:
+    """Whether a loop goes over data, or runs a model as often as an argument says: it draws samples."""
+    if loop.over.may(Kind.LOADER, Kind.DATASET):
+        return True
+    sampled = (
+        loop.counts
+        and loop.turns is None
+        and "(" in loop.over.text
+        and bool(set(_WORD.findall(loop.over.text)) & {*function.parameters})
+    )
+    return sampled and any(
+        call.does == "forward" and loop.order < call.order <= loop.last_order for call in function.calls
+    )
 
 
 def _meet_inside(graph: CallGraph, function: Function, loop: Loop) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.several_ranks import needs_all_gradients
 from ddpdoctor.evidence.code_values import Kind
 from ddpdoctor.evidence.training_code import Call, UnusedPart
 from ddpdoctor.messages.code_findings import code_finding
@@ -22,7 +23,8 @@ RULE = Rule(
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each wrapper of a model with such layers."""
+    """One finding for each wrapper of a model with such layers, and for each run of Lightning with one."""
+    yield from _in_lightning(graph)
     for function, wrap in graph.calls("wrap-ddp"):
         given = wrap.argument("find_unused_parameters")
         if (given is not None and given.constant != "False") or wrap.argument("static_graph") or wrap.argument("**"):
@@ -34,6 +36,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         unused = list(_unused(graph, origin.note, 3))
         if unused:
             yield _finding(wrap, unused)
+
+
+def _in_lightning(graph: CallGraph) -> Iterator[Finding]:
+    """The models that a Trainer of Lightning fits, which wraps them itself."""
+    for _, run in graph.calls("collective-run"):
+        model = run.argument("model", 0) if run.name == ".fit" else None
+        origin = model.only(Kind.MODEL) if model is not None else None
+        trainers = [graph.made[made][1] for made in run.receiver.made if made in graph.made] if run.receiver else []
+        if origin is None or not origin.note or not trainers or not all(map(needs_all_gradients, trainers)):
+            continue
+        unused = list(_unused(graph, origin.note, 3))
+        if unused:
+            yield _finding(run, unused)
 
 
 def _finding(wrap: Call, unused: list[UnusedPart]) -> Finding:

@@ -27,6 +27,8 @@ RULE = Rule(
 
 _FILE = re.compile(r"\w\.\w{1,12}['\"]?$")
 """How the name of a file ends."""
+_METHOD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\.\w+\([\w, .]*\)$")
+"""A call of a method with names and numbers: `checkpoints.path(step)`."""
 _WAITS = COLLECTIVE | {"forward", "backward"}
 
 
@@ -67,6 +69,8 @@ class _Use:
     call: Call
     path: tuple[str, str]
     """The class whose `self` is in it, or nothing, and the path as the function writes it that was asked about."""
+    as_called: str = ""
+    """The path with the object whose method it is in: `checkpoints.path(step)`; empty where it is not known."""
     names: frozenset[str] = frozenset()
     """The constants and options that the path is made of; empty where it is made of anything else, or names no file."""
 
@@ -123,7 +127,8 @@ def _loads(graph: CallGraph, steps: tuple[InlinedStep, ...]) -> Iterator[_Use]:
 def _use(position: int, step: InlinedStep, call: Call, given: Value | None) -> _Use | None:
     """The use of a file; None where its path is not known."""
     path, names = _path(step, given), _names(given)
-    return _Use(position, step, call, path or ("", ""), names) if path is not None or names else None
+    as_called = _as_called(step, given)
+    return _Use(position, step, call, path or ("", ""), as_called, names) if path or as_called or names else None
 
 
 def _names(given: Value | None) -> frozenset[str]:
@@ -141,7 +146,7 @@ def _races(graph: CallGraph, steps: tuple[InlinedStep, ...], one: _Save, load: _
     same = save.path == load.path if save.path[1] and load.path[1] else bool(save.names) and save.names == load.names
     return (
         save.position < load.position
-        and same
+        and (same or (save.as_called != "" and save.as_called == load.as_called))
         and not _exclude(one, load)
         and not any(_meets(graph, step, save) for step in steps[save.position + 1 : load.position])
     )
@@ -218,6 +223,19 @@ def _path(step: InlinedStep, given: Value | None) -> tuple[str, str] | None:
         if not text:
             return None
     return of or _owner(step.owner if not step.call_path else None, text), text
+
+
+def _as_called(step: InlinedStep, given: Value | None) -> str:
+    """A path that a method of one object gives, as the function would write it that was asked about; else empty."""
+    text = given.text if given is not None and "(" in given.text and not given.text.endswith("...") else ""
+    for call, function in zip(reversed(step.call_path), reversed(step.through), strict=True):
+        asked = {name for name in function.parameters if name != "self" and re.search(rf"\b{name}\b", text)}
+        text = _substituted(call, function, asked, text) if text and asked else text
+        owner = call.text.partition("(")[0].rpartition(".")[0]
+        if "self." in text and not owner:
+            return ""
+        text = re.sub(r"\bself\b", lambda _, owner=owner: owner, text)  # type: ignore[misc]
+    return text if _METHOD.match(text) else ""
 
 
 def _owner(function: Function | None, text: str) -> str:

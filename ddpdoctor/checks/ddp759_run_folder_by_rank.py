@@ -13,7 +13,7 @@ from ddpdoctor.analysis.training_code.local_values import generator_of
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.analysis.training_code.several_ranks import started_on_each_rank
 from ddpdoctor.evidence.code_values import RANK_KINDS, Kind, Origin, Value
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Place
 from ddpdoctor.messages.code_findings import chain_places, code_finding, in_tests
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -42,6 +42,7 @@ _CLOCKS = ("time", "today", "now", "getpid", "uuid", "token")
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each folder that all ranks make by the time, or by a number that is free when they look."""
+    yield from _named_later(graph)
     for function, call in graph.calls("make-folder"):
         path = _path(call)
         if (
@@ -67,13 +68,31 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if origin is None or origin.made or not (drawn or any(word in origin.text for word in _CLOCKS)):
             continue
         who = "ranks" if drawn else "ranks that start in different seconds"
-        yield code_finding(
-            RULE,
-            f"each rank makes `{path.text}` by its own {origin.text}: {who} write to different folders",
-            call.place,
-            *chain_places(origin, call.place),
-            because=origin,
-        )
+        yield _by_clock(path, call.place, origin, who)
+
+
+def _named_later(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each folder that parsed TrainingArguments get by the clock: `training_args.output_dir = run_name()`."""
+    for function in graph.functions.values():
+        for change in function.changes:
+            origin = change.value.may(Kind.LOCAL) if change.key.endswith(".output_dir") else None
+            if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
+                continue
+            if change.value.may(*RANK_KINDS, Kind.SHARED) or in_tests(change.place):
+                continue
+            own = any(one.note == "settings-of-run" for one in change.owner.origins)
+            if own and line_on_all_ranks(graph, function, change) and started_on_each_rank(graph, function):
+                yield _by_clock(change.value, change.place, origin, "ranks that start in different seconds")
+
+
+def _by_clock(path: Value, place: Place, origin: Origin, who: str) -> Finding:
+    return code_finding(
+        RULE,
+        f"each rank makes `{path.text}` by its own {origin.text}: {who} write to different folders",
+        place,
+        *chain_places(origin, place),
+        because=origin,
+    )
 
 
 def _path(call: Call) -> Value | None:

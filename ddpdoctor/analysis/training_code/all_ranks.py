@@ -9,7 +9,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE
 from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard
 from ddpdoctor.analysis.training_code.parent_process import before_the_ranks
-from ddpdoctor.evidence.training_code import Call, Context, Function, Guard
+from ddpdoctor.evidence.training_code import Call, Change, Context, Function, Guard
 
 _JOINS_THE_JOB = frozenset({"init", "accelerator", "deepspeed"})
 _MAKES_THE_JOB = _JOINS_THE_JOB | {"fabric"}  # which starts the other ranks itself, behind the lines before it
@@ -21,8 +21,8 @@ def on_all_ranks(graph: CallGraph, function: Function) -> bool | None:
     return known[function.id] if function.id in known else _OnAllRanks(graph, known).of(function)
 
 
-def line_on_all_ranks(graph: CallGraph, function: Function, call: Call) -> bool:
-    """Whether all ranks make a call for certain, as far as tests of the rank go."""
+def line_on_all_ranks(graph: CallGraph, function: Function, call: Call | Change) -> bool:
+    """Whether all ranks make a call or a change for certain, as far as tests of the rank go."""
     asked = any(guard.by_rank or may_ask_for_rank(guard) for guard in call.guards)
     alone = before_the_ranks(graph, function, call.order)
     return not asked and not alone and on_all_ranks(graph, function) is True

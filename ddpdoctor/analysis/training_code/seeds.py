@@ -16,15 +16,17 @@ _SEEDS = (
 )
 """Parts of the names of what may make draws alike, in lower case."""
 _WORD = re.compile(r"\w+")
-_OF_TORCH = frozenset({"manual_seed", "manual_seed_all"})
+_OF_TORCH = frozenset({"manual_seed", "manual_seed_all", "initial_seed"})
+_GENERATORS = frozenset({"random.seed", "numpy.random.seed", "torch.seed", "torch.random.seed"})
+"""The functions of this name that seed one generator each."""
 
 
 def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
     """Why ranks draw differently from the generator that `seeded_by` seeds; empty where a seed may make them alike."""
     if not any(part in word.lower() for word in graph.files.words(function) for part in _SEEDS):
         return "no seed is set in this program"
-    if seeded_by != "torch.manual_seed" and not any(map(_may_seed_others, graph.files.words(function))):
-        return f"only torch's generator is seeded, and `{seeded_by}` is not called"
+    if seeded_by != "torch.manual_seed" and not _may_be_seeded(graph, function, seeded_by):
+        return f"only other generators are seeded, and `{seeded_by}` is not called"
     near = [(owner, seed) for owner, seed in graph.calls_near(function, "seed") if seed.name == seeded_by]
     seeds = [seed for _, seed in near]
     of_rank = [seed for owner, seed in near if _always_of_rank(graph, function, owner, seed)]
@@ -33,9 +35,19 @@ def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
     return ""
 
 
-def _may_seed_others(word: str) -> bool:
-    """Whether a name may be one of a function that seeds another generator than torch's."""
-    return word not in _OF_TORCH and any(part in word.lower() for part in _SEEDS)
+def _may_be_seeded(graph: CallGraph, function: Function, seeded_by: str) -> bool:
+    """Whether a function that the programs call may seed this generator of Python's or of numpy's."""
+    words = {word for word in graph.files.words(function) if any(part in word.lower() for part in _SEEDS)} - _OF_TORCH
+    own = {each.place.function for each in graph.files.functions_near(function)}
+    if words - own - {"seed"}:
+        return True
+    beside = [graph.modules[file] for file in graph.files.near(function) if file in graph.modules]
+    if any(not words.isdisjoint(module.words) and not module.functions for module in beside):
+        return True  # its calls were not read
+    others = _GENERATORS - {seeded_by}
+    return any(
+        call.name not in others and not call.name.startswith("torch.") for _, call in graph.calls_near(function, "seed")
+    )
 
 
 def _always_of_rank(graph: CallGraph, function: Function, owner: Function, seed: Call) -> bool:

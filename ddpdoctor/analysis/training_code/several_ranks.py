@@ -15,6 +15,8 @@ _STARTS = re.compile(r"^['\"](?:auto|ddp|ddp_find_unused_parameters_(?:true|fals
 """The strategies of Lightning that start the program anew for each rank: others copy the process."""
 _OBJECTS = {"DDPStrategy": "'ddp'", "FSDPStrategy": "'fsdp'", "DeepSpeedStrategy": "'deepspeed'"}
 """The names of the strategies of Lightning that are given as objects."""
+_UNUSED = re.compile(r"find_unused_parameters[_=](?P<asked>\w+)")
+"""Whether a strategy is told to look for parameters without a gradient."""
 _NODES = re.compile(r"(?i)node")
 OF_TRANSFORMERS = (
     *("LOCAL_RANK", "ddp_backend=", "ddp_timeout=", "ddp_find_unused_parameters=", "init_process_group"),
@@ -30,6 +32,14 @@ def counts_nodes(size: Value) -> bool:
     texts = (size.text, *(link.text for origin in size.origins for link in origin.why[:1]))
     texts += tuple(origin.text for origin in size.origins if origin.kind is Kind.UNKNOWN)
     return any("*" in text and _NODES.search(text) for text in texts)
+
+
+def is_for_several_nodes(init: Call) -> bool:
+    """Whether a process group is made for several nodes: its size counts them, or its rank is `node * devices + device`."""
+    size, rank = init.argument("world_size", 3), init.argument("rank", 4)
+    computed = (one for one in rank.origins if one.kind is Kind.RANK) if rank is not None else ()
+    texts = (link.text for one in computed for link in one.why[:1])
+    return (size is not None and counts_nodes(size)) or any("*" in text and "+" in text for text in texts)
 
 
 def is_of_one_node(graph: CallGraph, function: Function) -> bool:
@@ -58,6 +68,17 @@ def started_on_each_rank(graph: CallGraph, function: Function) -> bool:
 def started_by_ignite(graph: CallGraph, function: Function) -> bool:
     """Whether a program has Ignite start its ranks: `Parallel` calls the function that it is given in each of them."""
     return graph.any_program(function, ("ignite",)) and graph.any_program(function, ("Parallel",))
+
+
+def needs_all_gradients(trainer: Call) -> bool:
+    """Whether a Trainer of Lightning runs DDP on several ranks for certain, and DDP waits for a gradient of every parameter."""
+    strategy = trainer.argument("strategy")
+    if strategy is None or not _is_of_several(trainer) or "static_graph" in strategy.text:
+        return False
+    told = _UNUSED.search(strategy.text)
+    if told is not None:
+        return told["asked"].lower() == "false" and _named(strategy).startswith("'ddp")
+    return trainer.name.startswith("lightning.") and _named(strategy) == "'ddp'"  # others may be older than 2.0
 
 
 def divides_parameters(graph: CallGraph, function: Function, framework: str) -> bool:
