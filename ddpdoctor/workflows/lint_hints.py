@@ -11,8 +11,6 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Request
 from ddpdoctor.model import Finding, Report, Severity
 from ddpdoctor.source.stack_lines.context import source_of
-from ddpdoctor.workflows.lint import LintOptions, lint_paths
-from ddpdoctor.workflows.lint_config import config_for
 
 _OF_A_RUN = ("DDP2", "DDP3", "DDP4", "DDP5")
 _OF_A_HANG = "DDP3"
@@ -64,9 +62,14 @@ def collectives_of_some(files: Iterable[str]) -> tuple[Request, ...]:
 
 def _said_of(files: Collection[str]) -> list[Finding]:
     """What `lint` says of the first of these files, without mere information."""
+    if not files:
+        return []
+    from ddpdoctor.workflows.lint import LintOptions, lint_paths  # a tenth of what a command without such files costs
+    from ddpdoctor.workflows.lint_config import config_for
+
     paths = [Path(file) for file in sorted(files)[:MOST_FILES]]
     try:
-        linted = lint_paths(paths, LintOptions(config=config_for(paths))).report.findings if paths else ()
+        linted = lint_paths(paths, LintOptions(config=config_for(paths))).report.findings
     except DdpdoctorError:
         return []  # a broken pyproject.toml is no matter of this report
     return [finding for finding in linted if finding.severity is not Severity.INFO and finding.where]
