@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from ddpdoctor.analysis.collectives.programs.call_patterns import agree, always_next, first_difference
-from ddpdoctor.analysis.collectives.programs.program_comparison import ASKED_OF_A_SIDE, FARTHEST, ProgramComparison
+from ddpdoctor.analysis.collectives.programs.program_comparison import ASKED_OF_A_SIDE, ProgramComparison
+from ddpdoctor.analysis.collectives.programs.rank_program import FARTHEST
 from ddpdoctor.analysis.collectives.programs.usual_course import Course, course, course_by_turns
 from ddpdoctor.analysis.collectives.recorders.call_sequences import program_stack
 from ddpdoctor.analysis.collectives.recorders.matching import EXCHANGES, common_shape

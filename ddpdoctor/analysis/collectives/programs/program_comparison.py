@@ -15,24 +15,25 @@ from heapq import merge
 from itertools import islice
 
 from ddpdoctor.analysis.collectives.programs.beside_other_parts import surplus_in_step
+from ddpdoctor.analysis.collectives.programs.chance_order import meet_by_chance
 from ddpdoctor.analysis.collectives.programs.group_labels import NAMED, labels_of
 from ddpdoctor.analysis.collectives.programs.rank_program import (
+    FARTHEST,
     CallKind,
     CallPlaces,
     Part,
     RankProgram,
     ahead_of,
+    ahead_of_most,
     call_places,
     latest_first,
 )
 from ddpdoctor.analysis.collectives.recorders.timeline import GroupTimeline, Timeline
 from ddpdoctor.analysis.collectives.transfers.transfer_places import TransferPlaces
-from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup
 
 MOST_COMPARED = 64  # ranks of the same part: a majority of so many is one of thousands too
 ASKED_OF_A_SIDE = 4
-FARTHEST = 64  # calls by which a program may differ and still be the same program
 
 
 @dataclass
@@ -46,6 +47,7 @@ class ProgramComparison:
     _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)
     _groups_of: dict[int, Mapping[str, ProcessGroup]] = field(default_factory=dict)
     _parts: dict[Part, list[int]] = field(default_factory=dict)
+    _by_chance: dict[tuple[Part, CallKind, CallKind], bool] = field(default_factory=dict)
 
     @cached_property
     def _ranks(self) -> list[int]:
@@ -73,7 +75,7 @@ class ProgramComparison:
     @cached_property
     def places(self) -> TransferPlaces:
         """Where each rank is among those that it sends to and receives from."""
-        return TransferPlaces(self.records, self._groups, self.labels)
+        return TransferPlaces(self.records, self.groups, self.labels)
 
     @cached_property
     def _with_collectives(self) -> set[str]:
@@ -121,14 +123,15 @@ class ProgramComparison:
         for other_kind, number, place in latest_first(mine, kind):
             if place <= since:
                 break
+            if not self.follow_each_other(rank, kind, other_kind):
+                continue
             made = mine.made_before(kind, place)
-            found = self._made_by_others(rank, kind, other_kind, number)
+            found = self.made_by_others(rank, kind, other_kind, number)
             if made is None or not found:
                 continue
-            differences = {other: made - theirs for other, theirs in found.items() if abs(made - theirs) <= FARTHEST}
-            sides = vote({**differences, rank: 0})  # the rank is one of those that it is compared with
-            if len(differences) > 1 and not sides.tied:
-                return 0 if sides.majority[0] == rank else differences[sides.majority[0]]
+            extra = ahead_of_most(rank, {other: made - theirs for other, theirs in found.items()})
+            if extra is not None:
+                return extra
         return None
 
     def surplus_at_the_end(self, rank: int, kind: CallKind) -> int | None:
@@ -166,14 +169,21 @@ class ProgramComparison:
         mine = self._in_order(rank, one, other)
         if mine is None:
             return False
-        like = islice(self.like(rank), MOST_COMPARED)
-        orders = Counter(self._in_order(rank, one, other) for rank in like)
+        like = (
+            near for near in islice(self.like(rank), MOST_COMPARED) if self._count_alike(rank, near, one[0], other[0])
+        )
+        orders = Counter(self._in_order(near, one, other) for near in like)
         return orders[not mine] > 1 and orders[not mine] > 2 * orders[mine]
+
+    def _count_alike(self, rank: int, other: int, *kinds: CallKind) -> bool:
+        """Whether these two have made about as many calls of these kinds: groups made at different times count apart."""
+        mine, theirs = self.program(rank), self.program(other)
+        return all(abs(mine.called(kind) - theirs.called(kind)) <= FARTHEST for kind in kinds)
 
     def _in_order(self, rank: int, one: tuple[CallKind, int], other: tuple[CallKind, int]) -> bool | None:
         """Whether the rank made the first of these calls before the second; None where its dump does not tell."""
         mine = self.program(rank)
-        if not mine.in_one_thread(one[0], other[0]):
+        if not self.follow_each_other(rank, one[0], other[0]):
             return None
         first, second = (mine.position(kind, number) for kind, number in (one, other))
         return None if first is None or second is None or first == second else first < second
@@ -181,8 +191,19 @@ class ProgramComparison:
     def made_before(self, rank: int, kind: CallKind, call: tuple[CallKind, int]) -> int | None:
         """How many calls of this kind the rank made before this call, a kind and a number; None where its dump does not tell."""
         mine = self.program(rank)
-        place = mine.place(*call) if mine.in_one_thread(kind, call[0]) else None
+        place = mine.place(*call) if self.follow_each_other(rank, kind, call[0]) else None
         return mine.made_before(kind, place) if place is not None else None
+
+    def follow_each_other(self, rank: int, kind: CallKind, other: CallKind) -> bool:
+        """Whether ranks with this part make calls of these kinds in a fixed order, as one thread does."""
+        mine = self.program(rank)
+        if not mine.in_one_thread(kind, other):
+            return False
+        key = mine.part, kind, other
+        if key not in self._by_chance:
+            compared = [mine, *map(self.program, islice(self.like(rank), ASKED_OF_A_SIDE))]
+            self._by_chance[key] = meet_by_chance(compared, kind, other)
+        return not self._by_chance[key]
 
     def like(self, rank: int) -> Iterator[int]:
         """The other ranks with the same part in the job, the nearest first."""
@@ -222,7 +243,7 @@ class ProgramComparison:
         }
         return sum(number in same for number in record.call) if same else 0
 
-    def _made_by_others(self, rank: int, kind: CallKind, other_kind: CallKind, number: int) -> dict[int, int]:
+    def made_by_others(self, rank: int, kind: CallKind, other_kind: CallKind, number: int) -> dict[int, int]:
         """The number of each other rank's last call of `kind` before its call `number` of `other_kind`."""
         part = self.program(rank).part
         found = {}
@@ -265,7 +286,7 @@ class ProgramComparison:
         part = set()
         calls, labels = self._calls_in(rank, record), self.labels(rank)
         last = dict(calls.last)
-        for name, group in self._groups(rank).items():
+        for name, group in self.groups(rank).items():
             label, members = labels[name], group.ranks or ()
             place_in_group = self.places.place(rank, name) if label in self._pipelines else None
             part.add(("" if label.startswith(NAMED) else label, len(members), place_in_group))
@@ -293,7 +314,7 @@ class ProgramComparison:
         ends = [kind for kind in both if calls.numbers.get(kind, [None])[-1] == last_enqueued]
         return ends[0] if len(ends) == 1 else None
 
-    def _groups(self, rank: int) -> Mapping[str, ProcessGroup]:
+    def groups(self, rank: int) -> Mapping[str, ProcessGroup]:
         """The groups of a rank by name, with their members as far as anything tells them.
 
         A recorder may know a group by its calls alone, and does not show one that the rank is in and has not reached.
@@ -315,7 +336,7 @@ class ProgramComparison:
     def labels(self, rank: int) -> Mapping[str, str]:
         """What each group of a rank is called on all ranks with the same part, by name."""
         if rank not in self._labels_of:
-            self._labels_of[rank] = labels_of(self._groups(rank).values())
+            self._labels_of[rank] = labels_of(self.groups(rank).values())
         return self._labels_of[rank]
 
     def _calls_in(self, rank: int, record: FlightRecord) -> CallPlaces:

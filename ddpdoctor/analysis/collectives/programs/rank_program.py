@@ -12,7 +12,10 @@ from itertools import repeat
 from typing import NamedTuple
 
 from ddpdoctor.analysis.collectives.recorders.multithreaded import began_in_a_thread
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.recorder import FlightRecord, State
+
+FARTHEST = 64  # calls by which a program may differ and still be the same program
 
 
 class CallKind(NamedTuple):
@@ -130,6 +133,15 @@ def ahead_of(mine: RankProgram, other: RankProgram) -> dict[CallKind, int]:
     """By how many calls of each kind `mine` is ahead, of those that both records show of."""
     kinds = mine.kinds() | other.kinds() if mine.whole and other.whole else mine.kinds() & other.kinds()
     return {one: mine.called(one) - other.called(one) for one in kinds}
+
+
+def ahead_of_most(rank: int, differences: Mapping[int, int]) -> int | None:
+    """By how many calls the rank is ahead of most others, given by how many it is of each; None where no majority is alike."""
+    near = {other: extra for other, extra in differences.items() if abs(extra) <= FARTHEST}
+    sides = vote({**near, rank: 0})  # the rank is one of those that it is compared with
+    if len(near) < 2 or sides.tied:
+        return None
+    return 0 if sides.majority[0] == rank else near[sides.majority[0]]
 
 
 def latest_first(program: RankProgram, without: CallKind) -> Iterator[tuple[CallKind, int, int]]:
