@@ -38,6 +38,9 @@ class ProcessGroup:
     """The number of its last call by the dump's table of statuses: of its sends if the last was one. None without a table."""
     last_completed: int | None = None
     """The number of the last call that was completed, by the same table."""
+    halves: int | None = None
+    """How many sends and receives the rank had issued in it by its last entry, each one of a batch counted; None where the
+    recorder does not count them."""
 
     def __post_init__(self) -> None:
         need(min(self.ranks or (0,)) >= 0, f"the process group {self.name} has a member with a negative rank")

@@ -34,10 +34,13 @@ def description_of(told: object) -> str:
     return "" if told == "undefined" else str(told)
 
 
-def groups_of(groups: Mapping[UsedGroup, int], document: Mapping[str, Any]) -> tuple[ProcessGroup, ...]:
+def groups_of(
+    groups: Mapping[UsedGroup, int], document: Mapping[str, Any], halves: Mapping[int, int]
+) -> tuple[ProcessGroup, ...]:
     """The groups that were used, in order of their first calls, then the others that the dump's own tables list.
 
-    Of groups with one name the tables describe the one that was used last: a program destroyed the others.
+    `halves` has by position of a group what `issued_halves` tells of it. Of groups with one name the tables describe the one
+    that was used last: a program destroyed the others.
     """
     config, status = document.get("pg_config", {}), document.get("pg_status", {})
     config = config if isinstance(config, Mapping) else {}
@@ -58,8 +61,9 @@ def groups_of(groups: Mapping[UsedGroup, int], document: Mapping[str, Any]) -> t
             _members(config.get(group.name)) if group.number == used.get(group.name, group.number) else None,
             _counted(status, group.number, "last_enqueued_collective"),
             _counted(status, group.number, "last_completed_collective"),
+            halves.get(position),
         )
-        for group in (*groups, *unused)
+        for position, group in enumerate((*groups, *unused))
     )
 
 
@@ -88,6 +92,7 @@ def _group(
     ranks: tuple[int, ...] | None,
     last_enqueued: int | None,
     last_completed: int | None,
+    halves: int | None,
 ) -> ProcessGroup:
     """One object for all ranks of a group that have come as far."""
     return ProcessGroup(
@@ -98,6 +103,7 @@ def _group(
         ranks=ranks,
         last_enqueued=last_enqueued,
         last_completed=last_completed,
+        halves=halves,
     )
 
 

@@ -15,6 +15,7 @@ from ddpdoctor.evidence.recorder import Call, FlightRecord, State
 from ddpdoctor.ranks.fr_batches import with_batches
 from ddpdoctor.ranks.fr_entry_layouts import NUMBERS
 from ddpdoctor.ranks.fr_groups import UsedGroup, description_of, groups_of, statuses_of
+from ddpdoctor.ranks.fr_halves import issued_halves
 from ddpdoctor.ranks.fr_older_versions import PEERS, TENSORS, as_written_now, operation_of
 from ddpdoctor.ranks.fr_repeats import Entries
 from ddpdoctor.ranks.shared_columns import SHARED, shared, shared_states
@@ -75,8 +76,8 @@ def _parsed(
     own_calls = [call_of[kind] for kind in kinds]
     states = _states(columns["state"], columns["retired"], calls, own_calls)
     call = shared(_spread(own_calls, ring))
-    known = groups_of(groups, document)
     seq = shared(_sequence(collective, between, parsed, call))
+    known = groups_of(groups, document, issued_halves(decoded, ring, parsed, call, seq, collective))
     return FlightRecord(
         version=document["version"],
         taken_at=taken_at,

@@ -10,6 +10,7 @@ from itertools import combinations, permutations
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviation, FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.programs.rank_program import CallKind
+from ddpdoctor.analysis.collectives.programs.transfer_surplus import TransferSurplus
 from ddpdoctor.analysis.collectives.programs.usual_course import Course
 from ddpdoctor.analysis.collectives.recorders.timeline import IssuedCall
 from ddpdoctor.analysis.hangs.operations import Operation
@@ -33,6 +34,8 @@ class DeviatingRanks:
     """Where ranks first deviate from these, call by call."""
     outstanding: Outstanding
     """What ranks have enqueued and not completed."""
+    transfers: TransferSurplus
+    """How many sends and receives each rank has issued beside its like."""
 
     def of_cycle(self, found: FinalWait) -> FinalWait:
         """The same, or those of its ranks that left out what others wait in, made it besides, or made calls in another order."""
@@ -213,14 +216,23 @@ class DeviatingRanks:
         deviating = []
         for rank in found.ranks:
             extra = [self._surplus(rank, operation) for operation in found.operations if rank in operation.members]
-            if any(extra) and self.programs.as_long_as_its_like(rank):
+            if any(extra) and self.programs.as_long_as_its_like(rank) and not self._has_other_halves(rank, found):
                 deviating.append(rank)
         return tuple(deviating) if 2 * len(deviating) < max(len(found.ranks), 3) else ()
 
     def _surplus(self, rank: int, operation: Operation) -> int:
         """How many calls of this kind the rank is ahead of its like; 0 also where that cannot be told."""
         kind = self._kind(rank, operation)
-        return (self.programs.surplus(rank, kind) or 0) if kind is not None else 0
+        if kind is None:
+            return 0
+        extra = self.programs.surplus(rank, kind) or 0
+        return extra or (self.transfers.of(rank, kind) or 0 if kind.point_to_point else 0)
+
+    def _has_other_halves(self, rank: int, found: FinalWait) -> bool:
+        """Whether a batch of the rank had another number of sends and receives than those of its like."""
+        transfers = (one for one in found.operations if one.group is None and rank in one.members)
+        kinds = {kind for one in transfers if (kind := self._kind(rank, one)) is not None}
+        return any(self.transfers.of_halves(rank, kind) for kind in kinds)
 
     def _kind(self, rank: int, operation: Operation) -> CallKind | None:
         between = operation.group is None

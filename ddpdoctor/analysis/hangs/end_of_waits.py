@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.programs.first_deviation import FirstDeviations
 from ddpdoctor.analysis.collectives.programs.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.programs.transfer_surplus import TransferSurplus
 from ddpdoctor.analysis.collectives.recorders.call_sequences import MOVING_SECONDS
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
 from ddpdoctor.analysis.hangs.completed_calls import completed_by
@@ -99,7 +100,7 @@ class _Graph:
         self._timeline = timeline = programs.timeline
         self._outstanding = outstanding
         self._programs = programs
-        self._deviating = DeviatingRanks(programs, FirstDeviations(programs), outstanding)
+        self._deviating = DeviatingRanks(programs, FirstDeviations(programs), outstanding, TransferSurplus(programs))
         self._completed = completed
         self._recorded_nothing = {*recorded_nothing(timeline)}
         self._older = behind
