@@ -17,7 +17,7 @@ from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.messages.collectives import duration
-from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
+from ddpdoctor.model import absent_ranks, group_ranges, group_ranks, verb
 
 SHOWN_CHARACTERS = 200
 _PEER = re.compile(r"errors while waiting for send/recv from rank (\d{1,9})\b")  # of gloo's monitored barrier
@@ -103,15 +103,15 @@ def unexplained_waits(graph: WaitForGraph | None) -> Iterator[str]:
     """Say that dumps show ranks that have waited too long, and not for what: no rule named a cause."""
     if graph is None or graph.reason in (Reason.NOT_KEPT, Reason.MOVED):
         return
-    waited = [
-        (max(operation.ages), operation) for operation in graph.operations if operation.ages and is_old(operation)
-    ]
-    if waited:
-        seconds, longest = max(waited, key=lambda one: one[0])
+    old = [operation for operation in graph.operations if is_old(operation)]
+    if old:
+        longest = max(old, key=lambda one: max(one.ages, default=0.0))
+        waiting, seconds = sorted(longest.waiting), max(longest.ages, default=None)
+        waited = f"waited {duration(seconds)}" if seconds is not None else verb(waiting, "waits", "wait")
+        fault = f"which of {group_ranks(graph.ranks)} is" if len(graph.ranks) > 1 else "who is"
         yield (
-            f"{group_ranks(sorted(longest.waiting))} waited {duration(seconds)} in {longest.name}, and the dumps do not show "
-            f"which of {group_ranks(graph.ranks)} is at fault; give the dumps of all ranks from a job with "
-            "TORCH_FR_BUFFER_SIZE=20000, or a case of `ddpdoctor watch --case FILE -- COMMAND`"
+            f"{group_ranks(waiting)} {waited} in {longest.name}, and the dumps do not show {fault} at fault; give the dumps of "
+            "all ranks from a job with TORCH_FR_BUFFER_SIZE=20000, or a case of `ddpdoctor watch --case FILE -- COMMAND`"
         )
 
 

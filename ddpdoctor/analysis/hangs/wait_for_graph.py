@@ -32,6 +32,13 @@ class Reason(Enum):
     MOVED = "may have been on their way when their dumps were made: the files do not tell when that was"
 
 
+_FOR_A_MOMENT = (Reason.IDLE, Reason.STANDING, Reason.MISSING)  # a healthy job can look like this
+UNDATED = (
+    "the files do not tell when the dumps were made: a job that one rank keeps waiting for a moment looks the same, and has "
+    "other numbers in a second dump some seconds later"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitForGraph:
     """What all waits of a job lead to."""
@@ -69,7 +76,8 @@ class WaitForGraph:
     def details(self) -> tuple[str, ...]:
         """`13 other ranks wait for it, directly or through others, in 21 process groups`, and which ranks left no dump.
 
-        Nothing where one group says it all, and where all left one or those that did not are at fault.
+        Nothing where one group says it all, and where all left one or those that did not are at fault. Where no file tells when
+        the dumps were made, that a job on its way can look the same.
         """
         others = len({*self.waiting} - {*self.ranks})
         sentences = []
@@ -81,6 +89,8 @@ class WaitForGraph:
             )
         if self.without_dump and self.reason is not Reason.MISSING:
             sentences.append(f"{group_ranks(self.without_dump)} left no dump: it is open what happened there")
+        if self.reason in _FOR_A_MOMENT and not any(operation.ages for operation in self.operations):
+            sentences.append(UNDATED)
         return tuple(sentences)
 
     def awaiting(self, ranks: Collection[int]) -> Iterator[tuple[Operation, tuple[int, ...]]]:
