@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import gc
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,19 +30,18 @@ from ddpdoctor.source.program.index import Index
 from ddpdoctor.source.program.program_code import ProgramCode
 from ddpdoctor.source.program.programs import distributed_programs
 from ddpdoctor.source.program.project import Project, Source
+from ddpdoctor.source.program.reading import Loader, all_sources, sources_in
 from ddpdoctor.source.program.shared_values import SharedValues
 from ddpdoctor.source.program.unused_parts import UnusedParts
 from ddpdoctor.source.program.wrapped_models import makers_of_data, makers_of_models
-from ddpdoctor.source.python_text import Unreadable, parse
+from ddpdoctor.source.python_text import Unreadable
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.statement_lines import comments_of_python
 from ddpdoctor.source.syntax.scopes import Block, RawCall, Scope
-from ddpdoctor.source.syntax.walk import walk
 
 Judge: TypeAlias = Callable[[TrainingCode], "tuple[Outcome, ...]"]
 """What rules say of a part of the training code."""
 SUFFIXES = (".py", ".ipynb", ".md")
-MOST_LOADED = 400  # files that are read because an import names them, though nobody did
 _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
 _OF_ENVIRON = re.compile(r"(?:\w{1,80}\.)?environ\['(\w{1,80})'\]")
 
@@ -92,7 +90,7 @@ def read_files(files: Sequence[Path], judge: Judge | None = None) -> Reading:
             sources |= {source.file: source for source in found}
             if reason:
                 unreadable.append((str(path), reason))
-        project = Project(sources=sources, load=_Loader())
+        project = Project(sources=sources, load=Loader())
         reading = judged_by(judge, facts(project), tuple(unreadable))
         project.release()
         return reading
@@ -121,7 +119,7 @@ def read_apart(files: Sequence[Path], judge: Judge | None) -> Reading:
 def _read(path: Path, *, walked: bool = True) -> tuple[list[Source], str]:
     """The modules in a file, or why it cannot be read."""
     try:
-        return list(_sources(str(path), read_regular(path), walked=walked)), ""
+        return list(sources_in(str(path), read_regular(path), walked=walked)), ""
     except OSError as error:
         return [], error.strerror or "cannot be read"
     except Unreadable as reason:
@@ -130,7 +128,7 @@ def _read(path: Path, *, walked: bool = True) -> tuple[list[Source], str]:
 
 def read_texts(texts: Mapping[str, str]) -> TrainingCode:
     """The facts about modules that are given as text, by file name."""
-    sources = {source.file: source for file, text in texts.items() for source in _sources(file, text.encode())}
+    sources = {source.file: source for file, text in texts.items() for source in sources_in(file, text.encode())}
     return facts(Project(sources=sources))
 
 
@@ -144,32 +142,6 @@ class without_gc:  # noqa: N801 - used as a statement
     def __exit__(self, *_: object) -> None:
         if self.was_on:
             gc.enable()
-
-
-class _Loader:
-    """Reads files that imports name, up to a limit."""
-
-    def __init__(self) -> None:
-        self.left = MOST_LOADED
-
-    def __call__(self, file: str) -> Source | None:
-        if not self.left:
-            return None
-        self.left -= 1
-        try:
-            return next(iter(_sources(file, read_regular(Path(file)))), None)
-        except (OSError, Unreadable):
-            return None
-
-
-def _sources(file: str, data: bytes, *, walked: bool = True) -> Iterator[Source]:
-    for number, part in enumerate(parse(file, data)):
-        name = file if not number else f"{file}#{number}"
-        try:
-            scopes = walk(part.tree, name) if walked else []
-        except RecursionError:
-            raise Unreadable("nested too deeply") from None
-        yield Source(name, scopes, part.text, os.path.dirname(file), part.places)  # noqa: PTH120 - strings throughout
 
 
 def facts(project: Project) -> TrainingCode:
@@ -192,7 +164,7 @@ def _deep_stack() -> Iterator[None]:
 def _facts(project: Project) -> TrainingCode:
     reachable: dict[str, Source] = {}
     index = Index(project)
-    while fresh := [source for source in _all(project) if source.file not in reachable]:
+    while fresh := [source for source in all_sources(project) if source.file not in reachable]:
         for source in fresh:  # a dotted name in one of them can lead to a module that nothing imports
             reachable[source.file] = source
             index.add(source)
@@ -222,19 +194,6 @@ def _facts(project: Project) -> TrainingCode:
     )
     values.release()
     return TrainingCode(modules=modules, programs=tuple(programs))
-
-
-def _all(project: Project) -> Iterator[Source]:
-    """Every source, and every one that those import."""
-    pending = list(project.sources.values())
-    seen = {source.file for source in pending}
-    while pending:
-        source = pending.pop()
-        yield source
-        for file in project.imports(source):
-            if file not in seen:
-                seen.add(file)
-                pending.append(project.sources[file])
 
 
 def _remarks(source: Source) -> tuple[Remark, ...]:
