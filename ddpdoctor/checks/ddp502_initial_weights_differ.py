@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.evidence.value_chains import ValueChains
+from ddpdoctor.messages import value_chains
 from ddpdoctor.messages.replicas import differing, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
@@ -22,11 +25,18 @@ RULE = Rule(
 )
 
 
-def check(replicas: Replicas) -> Iterator[Finding]:
+def check(replicas: Replicas, chains: ValueChains | None = None) -> Iterator[Finding]:
     """The first parameter that differs before any step."""
     if replicas.stepped:
         raise SkipCheck("the model had already been trained when it was compared")
     differences = differing(replicas, "parameter")
     if differences:
         remedy = OF_SHARDS if replicas.on_a_mesh else None
-        yield value_finding(RULE, replicas, differences, "parameters", remedy=remedy)
+        found = value_finding(RULE, replicas, differences, "parameters", remedy=remedy)
+        made = chains.sharded if chains is not None and replicas.on_a_mesh and len(chains.sharded) == 1 else ()
+        built = [
+            where
+            for line in made
+            for where in value_chains.at_ranks(line, found.ranks, f"`{line.text}` builds the model")
+        ]
+        yield replace(found, where=(*built, *found.where))

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.replicas import Replicas, ValueDifference
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import weight_writes
+from ddpdoctor.evidence.value_chains import ValueChains
+from ddpdoctor.messages import value_chains, weight_writes
 from ddpdoctor.messages.replicas import at_step, differing, element_sentence, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Writer, group_ranks
 
@@ -34,7 +35,7 @@ REPLAYED = (
 )
 
 
-def check(replicas: Replicas, code: SourceCode | None) -> Iterator[Finding]:
+def check(replicas: Replicas, code: SourceCode | None, chains: ValueChains | None = None) -> Iterator[Finding]:
     """The first parameter that differs after the training began, with the statement that writes weights on these ranks alone."""
     if not replicas.stepped:
         raise SkipCheck("the model had not been trained yet when it was compared")
@@ -43,7 +44,10 @@ def check(replicas: Replicas, code: SourceCode | None) -> Iterator[Finding]:
         yield _not_sent(replicas, differences)
     elif differences:
         found = value_finding(RULE, replicas, differences, "parameters", remedy=REPLAYED if replicas.replayed else None)
-        written = weight_writes.by_some(code, found.ranks, [side.ranks for side in differences[0].sides])
+        written = [*weight_writes.by_some(code, found.ranks, [side.ranks for side in differences[0].sides])]
+        if not written:
+            names = [difference.name for difference in differences]
+            written = [*value_chains.only_write(chains, "weights", names, found.ranks)]
         found = replace(found, where=(*written, *found.where))
         yield _in_doubt(found) if replicas.may_be_put_in_place else found
 

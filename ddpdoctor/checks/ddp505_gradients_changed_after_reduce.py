@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.gradients import GradientsChanged
+from ddpdoctor.evidence.value_chains import ValueChains
+from ddpdoctor.messages import value_chains
 from ddpdoctor.messages.divergence import finding, some_of, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Writer, group_ranks
@@ -24,7 +27,7 @@ RULE = Rule(
 )
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, chains: ValueChains | None = None) -> Iterator[Finding]:
     """The first step at which some ranks' gradients are not the mean of all."""
     for found in divergences.of(GradientsChanged):
         doubt = tie_note(tied=found.tied)
@@ -32,10 +35,15 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         who = group_ranks(found.ranks)
         did = f"all ranks except {who} changed" if found.left else f"{who} changed"
         message = f"{when(found, divergences)}, {did} {changed} between the all-reduce and the optimizer step{doubt}"
-        yield finding(
+        shown = finding(
             RULE,
             found,
             message,
             tensors=found.tensors,
             note="changes the gradients" if found.wrote else "the optimizer step",
         )
+        wrote = (
+            [rank for rank in range(divergences.world_size) if rank not in found.ranks] if found.left else found.ranks
+        )
+        written = () if found.wrote else value_chains.only_write(chains, "gradients", (), wrote)
+        yield replace(shown, where=(*written, *shown.where))

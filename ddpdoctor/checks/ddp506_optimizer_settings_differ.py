@@ -11,6 +11,8 @@ from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.steps import SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, SourceCode
+from ddpdoctor.evidence.value_chains import ValueChains, argument_of
+from ddpdoctor.messages import value_chains
 from ddpdoctor.messages.divergence import SHOWN, WRITE, finding, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
@@ -37,7 +39,7 @@ NOTES = {
 }
 
 
-def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding]:
+def check(divergences: Divergences, code: SourceCode | None, chains: ValueChains | None = None) -> Iterator[Finding]:
     """The first step taken with different settings, and where only the step is known, values there that depend on the rank."""
     for found in divergences.of(SettingsDiffer):
         doubt = tie_note(tied=found.tied)
@@ -50,10 +52,11 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
             numbers={"shown": WRITE if found.shown is SettingsAt.THE_WRITE else ""},
         )  # fmt: skip
         by_rank: Iterable[Where] = ()
+        chain = value_chains.depends_on_process(chains, found.lines.values(), argument_of(found.names[0]), found.ranks)
         if found.shown is SettingsAt.THE_STEP:
             by_rank = [*_by_rank(found, code)] or _written(found, code)
-        elif found.shown is SettingsAt.GIVEN and code is not None:
-            by_rank = _given_by_rank(found, code)
+        elif found.shown is SettingsAt.GIVEN:
+            by_rank = chain or (_given_by_rank(found, code) if code is not None else ())
         yield replace(shown, where=(*by_rank, *shown.where))
 
 

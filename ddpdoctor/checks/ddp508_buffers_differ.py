@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.evidence.value_chains import ValueChains
+from ddpdoctor.messages import value_chains
 from ddpdoctor.messages.replicas import differing, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, Writer
 
@@ -27,14 +30,18 @@ OWN = (
 NOTHING_WRONG = "save and evaluate from rank 0"
 
 
-def check(replicas: Replicas) -> Iterator[Finding]:
+def check(replicas: Replicas, chains: ValueChains | None = None) -> Iterator[Finding]:
     """Buffers that differ: a fault inside a forward, information outside one or where DDP leaves them to each rank."""
     differences = differing(replicas, "buffer")
     if differences:
         severity = Severity.FAIL if replicas.in_forward and not replicas.own_buffers else Severity.INFO
         reason = _own(len(differences)) if replicas.own_buffers else ""
         remedy = NOTHING_WRONG if severity is Severity.INFO else None
-        yield value_finding(RULE, replicas, differences, "buffers", severity, reason=reason, remedy=remedy)
+        found = value_finding(RULE, replicas, differences, "buffers", severity, reason=reason, remedy=remedy)
+        names = [difference.name for difference in differences]
+        known = severity is Severity.INFO or replicas.written.get("buffer")
+        written = () if known else value_chains.only_write(chains, "buffers", names, found.ranks)
+        yield replace(found, where=(*written, *found.where))
 
 
 def _own(buffers: int) -> str:

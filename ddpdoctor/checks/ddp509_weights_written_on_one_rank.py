@@ -8,7 +8,8 @@ from dataclasses import replace
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.steps import HowWritten, WeightsWritten, WrittenAt
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import weight_writes
+from ddpdoctor.evidence.value_chains import ValueChains
+from ddpdoctor.messages import value_chains, weight_writes
 from ddpdoctor.messages.divergence import LOAD, WRITE, finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity, Writer, group_ranks
 
@@ -51,7 +52,7 @@ NOTES = {
 SHOWN = {WrittenAt.THE_WRITE: WRITE, WrittenAt.A_LOAD: LOAD}
 
 
-def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding]:
+def check(divergences: Divergences, code: SourceCode | None, chains: ValueChains | None = None) -> Iterator[Finding]:
     """The first step before which weights changed on some ranks, with the statement that the source shows where none was seen."""
     for found in divergences.of(WeightsWritten):
         written = some_of(found.tensors, found.total, "parameters")
@@ -66,7 +67,10 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         others = [rank for rank in range(divergences.world_size) if rank not in found.ranks]
         unseen = code if found.shown not in SHOWN else None
         by_some = [*weight_writes.by_some(unseen, found.ranks, (found.ranks, others))]
-        written_by = by_some or weight_writes.by_name(unseen, found.ranks, found.tensors)
+        written_by = by_some or [*weight_writes.by_name(unseen, found.ranks, found.tensors)]
+        if not written_by and found.shown not in SHOWN and found.how is not HowWritten.CHANGED_MODEL:
+            who = others if found.how is HowWritten.KEPT else found.ranks
+            written_by = [*value_chains.only_write(chains, "weights", found.tensors, who, is_known=True)]
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else _note(found),
             remedy=OF_EACH if by_each else PARTLY_LOADED if partly else REMEDIES.get(found.how),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.data import SameInputs, SameSamples
+from ddpdoctor.evidence.value_chains import ValueChains
 from ddpdoctor.messages import sampler_shares
 from ddpdoctor.messages.divergence import everyone, finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
@@ -26,14 +27,14 @@ OF_INPUTS = (
 SHOWN_GROUPS = 4
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, chains: ValueChains | None = None) -> Iterator[Finding]:
     """An epoch whose indices are the same on all ranks, or steps whose inputs are on several."""
     for samples in divergences.of(SameSamples):
         message = (
             f"in epoch {samples.epoch}, {everyone(samples.ranks, divergences.world_size)} draw the same {samples.unique} samples "
             "in the same order"
         )
-        yield sampler_shares.finding(RULE, samples, message, cause="indices")
+        yield sampler_shares.finding(RULE, samples, message, chains, cause="indices")
     for inputs in divergences.of(SameInputs):
         who = _who(inputs, divergences.world_size)
         message = f"the model gets the same input on {who}, in {inputs.steps} of {inputs.steps} compared steps"

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.data import SamplesOverlap
-from ddpdoctor.messages import sampler_shares
+from ddpdoctor.evidence.value_chains import DRAWS, ValueChains
+from ddpdoctor.messages import sampler_shares, value_chains
 from ddpdoctor.messages.divergence import where
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -25,7 +26,7 @@ RULE = Rule(
 )
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, chains: ValueChains | None = None) -> Iterator[Finding]:
     """An epoch in which more samples repeat, or are missing, than padding and drop_last explain."""
     for found in divergences.of(SamplesOverlap):
         repeats = found.drawn - found.unique
@@ -39,8 +40,9 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         is_whole = not found.shares and found.drawn == divergences.world_size * found.length and not found.missing
         if is_whole:
             message += f"; each of the {divergences.world_size} ranks draws all of them"
-        shown = sampler_shares.finding(RULE, found, message, cause=cause, numbers=numbers, is_whole=is_whole)
+        shown = sampler_shares.finding(RULE, found, message, chains, cause=cause, numbers=numbers, is_whole=is_whole)
         if found.draws and not is_whole:
             drawn = where(found.draws, found.ranks, "draws the part of this rank")
-            shown = replace(shown, where=(*drawn, *shown.where), remedy=OF_OWN)
+            seeded = value_chains.depends_on_process(chains, found.draws.values(), DRAWS, found.ranks)
+            shown = replace(shown, where=(*seeded, *drawn, *shown.where), remedy=OF_OWN)
         yield shown

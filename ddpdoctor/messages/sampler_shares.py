@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergences.data import SameSamples, SamplesOverlap
 from ddpdoctor.evidence.training_trace import ShareSeen
+from ddpdoctor.evidence.value_chains import ValueChains
 from ddpdoctor.grouping import grouped
-from ddpdoctor.messages import divergence
+from ddpdoctor.messages import divergence, value_chains
 from ddpdoctor.model import Finding, Rule, Where, group_ranks
 
 OF_EPOCHS = "call `sampler.set_epoch(epoch)` on every rank, with the same number, before each epoch"
@@ -24,6 +25,7 @@ def finding(
     rule: Rule,
     found: SameSamples | SamplesOverlap,
     message: str,
+    chains: ValueChains | None,
     *,
     cause: str,
     numbers: Mapping[str, int] | None = None,
@@ -48,7 +50,22 @@ def finding(
             **(numbers or {}),
         },
     )
-    return replace(shown, where=(*where(found.shares, found.ranks), *shown.where))
+    decided = _decided(found.shares, found.ranks, chains)
+    return replace(shown, where=(*decided, *where(found.shares, found.ranks), *shown.where))
+
+
+def _decided(shares: Mapping[int, ShareSeen], ranks: Sequence[int], chains: ValueChains | None) -> tuple[Where, ...]:
+    """Where the argument comes from that is not as it should be: the rank, the number of ranks, or the seed."""
+    made = {rank: share.made for rank, share in shares.items() if share.made is not None}
+    advice = remedy(shares)
+    if advice == OF_SEEDS:
+        return value_chains.depends_on_process(chains, made.values(), "seed", ranks)
+    if advice != OF_PARTS:
+        return ()
+    if any(share.replicas != len(shares) for share in shares.values()):
+        return value_chains.comes_from(chains, made, "num_replicas", ranks)
+    computed = value_chains.depends_on_process(chains, made.values(), "rank", ranks)
+    return computed or value_chains.comes_from(chains, made, "rank", ranks)
 
 
 def remedy(shares: Mapping[int, ShareSeen]) -> str | None:

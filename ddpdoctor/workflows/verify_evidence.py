@@ -12,6 +12,7 @@ from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.workflows.training_script import TrainingScript
+from ddpdoctor.workflows.value_chains import chains_in_source
 from ddpdoctor.workflows.verify_notes import (
     averages,
     ends_not_compared,
@@ -57,8 +58,9 @@ def evidence_of(
         undecided.append(f"{name} wrapped no model in DistributedDataParallel and stepped no optimizer")
     ended = () if stalled else how_it_ended(script.path, directory, code, script.without_us)
     source = source_of({seen.line for track in tracks for seen in track.steps if seen.line is not None})
+    of_job = (source, chains_in_source(tracks))
     return Evidence(
-        job=(source,) if source is not None else (),
+        job=tuple(fact for fact in of_job if fact is not None),
         ranks=ranks,
         notes=(
             *given_up(directory),

@@ -161,6 +161,7 @@ def _same_order(epochs: Sequence[Mapping[int, EpochSeen]]) -> SameOrder | None:
                 lines={rank: epoch.line for rank, epoch in seen.items() if epoch.line is not None},
                 told=at.pop() if len(at) == 1 else None,
                 made={rank: made for rank, epoch in seen.items() if epoch.share and (made := epoch.share.made) is not None},
+                told_at={rank: line for rank, epoch in seen.items() if epoch.share and (line := epoch.share.told) is not None},
             )  # fmt: skip
     return None
 

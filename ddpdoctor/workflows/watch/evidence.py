@@ -49,6 +49,7 @@ from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.ranks.target import Target, targets_of
 from ddpdoctor.source.stack_lines.context import source_of
 from ddpdoctor.source.stack_lines.env_overwrites import overwrites_of
+from ddpdoctor.workflows.value_chains import chains_in_source
 from ddpdoctor.workflows.verify_notes import averages, ends_not_compared, not_comparable, not_made_again, not_probed
 from ddpdoctor.workflows.watch.attempts import Attempts
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
@@ -167,6 +168,7 @@ class JobEvidence:
             self.run if self.run is None or code is None else replace(self.run, ended_at=time.time(), exit_code=code),
             stall,
             source_of(_frames(facts)),
+            chains_in_source(_tracks(tracks.values())),
             overwrites_of(_frames(facts)),
             ending.log,
             JobSize(ranks=max(sizes)) if seen else None,

@@ -72,6 +72,8 @@ class SameOrder(Diverged):
     """The epoch that the DistributedSamplers were at both times; None where that is not known, or was not the same."""
     made: Mapping[int, Frame] = field(default_factory=dict)
     """The lines that made these samplers."""
+    told_at: Mapping[int, Frame] = field(default_factory=dict)
+    """The lines that told them this epoch."""
 
 
 class DrawnFor(Enum):

@@ -1,0 +1,68 @@
+"""The line of the program that decides, where its source and what ranks recorded leave only one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.value_chains import CodeLine, TensorWrite, ValueChain, ValueChains
+from ddpdoctor.model import Where
+
+
+def depends_on_process(
+    chains: ValueChains | None, lines: Iterable[Frame], argument: str, ranks: Sequence[int]
+) -> tuple[Where, ...]:
+    """Where an argument of the calls on these lines begins to depend on the process, and first the test that decides so."""
+    each = [chains.of(line, argument) for line in dict.fromkeys(lines)] if chains is not None else []
+    found = {(one.test, one.entry): one for one in each if one is not None and one.entry is not None}
+    if len(found) != 1 or len(each) != 1:
+        return ()
+    chain = next(iter(found.values()))
+    assert chain.entry is not None
+    shown = [(chain.test, f"`{chain.test.text}` decides")] if chain.test is not None else []
+    shown += [(chain.entry, _how(chain))] if chain.test is None or chain.entry.line != chain.test.line else []
+    return tuple(Where.at(line.frame, rank=rank, note=note) for line, note in shown for rank in ranks)
+
+
+def _how(chain: ValueChain) -> str:
+    assert chain.entry is not None
+    on = {"rank": "depends on the rank", "seed": "is the process's own seed", "local": "is the process's own"}
+    return f"`{chain.entry.text}` {on.get(chain.reads, on['rank'])}"
+
+
+def comes_from(
+    chains: ValueChains | None, lines: Mapping[int, Frame], argument: str, ranks: Sequence[int]
+) -> tuple[Where, ...]:
+    """Where the argument is written down, or read, that calls on these lines are given, if it is another line than theirs."""
+    each = [chains.of(line, argument) for line in dict.fromkeys(lines.values())] if chains is not None else []
+    origins = {one.origin for one in each if one is not None and one.origin is not None}
+    if len(origins) != 1 or len(each) != 1:
+        return ()
+    (origin,) = origins
+    if any((line.file, line.line) == (origin.file, origin.line) for line in lines.values()):
+        return ()
+    return at_ranks(origin, ranks, f"`{origin.text}` is what the sampler gets as {argument}")
+
+
+def at_ranks(line: CodeLine, ranks: Sequence[int], note: str) -> tuple[Where, ...]:
+    """A line of the program, on each of these ranks."""
+    return tuple(Where.at(line.frame, rank=rank, note=note) for rank in ranks)
+
+
+def only_write(
+    chains: ValueChains | None, into: str, tensors: Collection[str], ranks: Sequence[int], *, is_known: bool = False
+) -> tuple[Where, ...]:
+    """The only statement of the program that can have written into these tensors.
+
+    `is_known`: that some statement outside of the optimizer's step did so is known. Else only one counts that the process decides
+    about: another one writes the same on all ranks.
+    """
+    parts = {tensor.rpartition(".")[2] for tensor in tensors}
+    possible = [one for one in chains.into(into) if not one.names or parts & {*one.names}] if chains is not None else []
+    own = [one for one in possible if one.by_process]
+    found = possible if is_known and len(possible) == 1 else own
+    return at_ranks(found[0].at, ranks, _wrote(found[0])) if len(found) == 1 else ()
+
+
+def _wrote(write: TensorWrite) -> str:
+    return f"`{write.at.text}`, the only statement of the program that can write these {write.into} on some ranks alone"

@@ -1,0 +1,1 @@
+"""Backwards from an expression to everything that decides what it is: values, tests, and reads of the rank."""
