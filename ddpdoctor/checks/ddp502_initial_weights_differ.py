@@ -33,10 +33,6 @@ def check(replicas: Replicas, chains: ValueChains | None = None) -> Iterator[Fin
     if differences:
         remedy = OF_SHARDS if replicas.on_a_mesh else None
         found = value_finding(RULE, replicas, differences, "parameters", remedy=remedy)
-        made = chains.sharded if chains is not None and replicas.on_a_mesh and len(chains.sharded) == 1 else ()
-        built = [
-            where
-            for line in made
-            for where in value_chains.at_ranks(line, found.ranks, f"`{line.text}` builds the model")
-        ]
+        models = chains.sharded if chains is not None and replicas.on_a_mesh else ()
+        built = value_chains.built_by(models[0], found.ranks) if len(models) == 1 else ()
         yield replace(found, where=(*built, *found.where))

@@ -45,7 +45,7 @@ class ValueChain:
     entry: CodeLine | None = None
     """The only place at which it begins to depend on the process; None where there is none, or several."""
     reads: str = ""
-    """What is read there: `rank`, `local` (a clock, the process) or `seed`; empty without `entry`."""
+    """What is read there: `rank`, `part` (its own of the data), `local` (a clock) or `seed`; empty without `entry`."""
     test: CodeLine | None = None
     """The statement that a test decides which depends on `entry`, or the test where it leaves by another way."""
     origin: CodeLine | None = None
@@ -77,6 +77,16 @@ class EpochCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShardedModel:
+    """A model that is divided among the ranks."""
+
+    made: CodeLine
+    """Where it is made."""
+    seed: CodeLine | None = None
+    """The only call before it that seeds torch by the rank; None where there is none, or several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChains:
     """What was found in the source of the program."""
 
@@ -86,8 +96,8 @@ class ValueChains:
     """All such statements; none where not all files could be read."""
     epoch_calls: tuple[EpochCall, ...] = ()
     """All calls of `set_epoch`, but for those within a method of that name, which pass it on."""
-    sharded: tuple[CodeLine, ...] = ()
-    """Where the models are made that `fully_shard` or a wrapper of FSDP divides."""
+    sharded: tuple[ShardedModel, ...] = ()
+    """The models that `fully_shard` or a wrapper of FSDP divides."""
     is_whole: bool = True
     """Whether all files of the program were read."""
 

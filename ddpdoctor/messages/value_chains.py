@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.value_chains import CodeLine, TensorWrite, ValueChain, ValueChains
+from ddpdoctor.evidence.value_chains import CodeLine, ShardedModel, TensorWrite, ValueChain, ValueChains
 from ddpdoctor.model import Where
+
+OTHER_READS = {
+    "part": "depends on the rank's part of the data",
+    "seed": "is the process's own seed",
+    "local": "is the process's own",
+}
 
 
 def depends_on_process(
@@ -26,8 +32,7 @@ def depends_on_process(
 
 def _how(chain: ValueChain) -> str:
     assert chain.entry is not None
-    on = {"rank": "depends on the rank", "seed": "is the process's own seed", "local": "is the process's own"}
-    return f"`{chain.entry.text}` {on.get(chain.reads, on['rank'])}"
+    return f"`{chain.entry.text}` {OTHER_READS.get(chain.reads, 'depends on the rank')}"
 
 
 def comes_from(
@@ -47,6 +52,12 @@ def comes_from(
 def at_ranks(line: CodeLine, ranks: Sequence[int], note: str) -> tuple[Where, ...]:
     """A line of the program, on each of these ranks."""
     return tuple(Where.at(line.frame, rank=rank, note=note) for rank in ranks)
+
+
+def built_by(model: ShardedModel, ranks: Sequence[int]) -> tuple[Where, ...]:
+    """Where a model is built, and first what seeds each rank in its own way before it."""
+    seeded = at_ranks(model.seed, ranks, f"`{model.seed.text}` depends on the rank") if model.seed is not None else ()
+    return (*seeded, *at_ranks(model.made, ranks, f"`{model.made.text}` builds the model"))
 
 
 def only_write(

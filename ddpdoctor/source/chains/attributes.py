@@ -23,7 +23,7 @@ class Attributes(Conditions, ABC):
     """Steps back from an attribute; what a step back is from other expressions, `steps` says."""
 
     @abstractmethod
-    def steps(self, point: Point) -> Iterator[Edge]:
+    def steps(self, point: Point) -> Sequence[Edge]:
         """What an expression comes from."""
 
     @abstractmethod
@@ -31,9 +31,16 @@ class Attributes(Conditions, ABC):
         """What these assignments give, and the tests that decide whether they do."""
 
     def held(self, owner: ast.expr, name: str, at: Point, hops: int = MOST_HOLDERS) -> list[Edge] | None:
-        """What an attribute of an object is given, or None where that is not known."""
+        """What an attribute of an object is given, or None where that is not known, or is being asked for already."""
         if not hops:
             return None
+        key = at.at(owner).key, name
+        if key not in self._known_attributes:
+            self._known_attributes[key] = at.at(owner), None
+            self._known_attributes[key] = at.at(owner), self._held(owner, name, at, hops)
+        return self._known_attributes[key][1]
+
+    def _held(self, owner: ast.expr, name: str, at: Point, hops: int) -> list[Edge] | None:
         match owner:
             case ast.Name(id="self" | "cls") if at.scope.of_class is not None:
                 return self._of_class(at.scope.of_class, name)

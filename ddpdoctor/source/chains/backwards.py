@@ -20,7 +20,9 @@ from ddpdoctor.source.program.index import Site, given_at
 from ddpdoctor.source.program.methods import takes_its_object
 from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 
-_CONVERTS = frozenset({"int", "str", "float", "bool", "list", "tuple", "iter", "next", "Path"})
+_CONVERTS = frozenset({"int", "str", "float", "bool", "list", "tuple", "iter", "next", "Path", "len"})
+_HOLDS_DATA = ("Dataset", "Subset")
+"""How the names of classes end whose objects are as long as what they are made of."""
 _SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "float", "half", "bfloat16", "double", "compile"})
 _WRAPS = frozenset(
     {"DistributedDataParallel", "DDP", "DataParallel", "FullyShardedDataParallel", "FSDP", "fully_shard"}
@@ -34,8 +36,14 @@ _CHANGES = frozenset({"append", "extend", "add", "insert", "update", "remove", "
 class Backwards(Attributes):
     """Steps back through the program that `index` has."""
 
-    def steps(self, point: Point) -> Iterator[Edge]:
-        """What the expression comes from."""
+    def steps(self, point: Point) -> Sequence[Edge]:
+        """What the expression comes from; nothing where that is being asked for already."""
+        if point.key not in self._known_steps:
+            self._known_steps[point.key] = point, ()
+            self._known_steps[point.key] = point, tuple(self._steps(point))
+        return self._known_steps[point.key][1]
+
+    def _steps(self, point: Point) -> Iterator[Edge]:
         match point.node:
             case ast.Constant():
                 return
@@ -143,7 +151,7 @@ class Backwards(Attributes):
 
     def _changed(self, name: str, at: Point) -> Iterator[Edge]:
         """What calls put into an object: `(decay if p.ndim > 1 else plain).append(p)`, `fill(config, rank)`."""
-        for call in at.scope.calls:
+        for call in self._touching(at.scope).get(name, ()):
             if call.order > at.order or at.block.excludes(call.block):
                 continue
             node = call.node
@@ -181,8 +189,22 @@ class Backwards(Attributes):
             and call.last.startswith(_EQUAL)
             and any(dotted(one) == name for one in call.node.args[:2])
             and at.block.inside(call.block)
-            for call in at.scope.calls
+            for call in self._touching(at.scope).get(name, ())
         )
+
+    def _touching(self, scope: Scope) -> dict[str, list[RawCall]]:
+        """By name the calls that may change what it holds: it is given to them, or a part of what they are a method of."""
+        found = self._known_touching.get(id(scope))
+        if found is None:
+            found = self._known_touching[id(scope)] = {}
+            for call in scope.calls:
+                owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+                names = {*names_in(owner)} if owner is not None and not dotted(owner) else set()
+                if call.target is not None or call.last.startswith(_EQUAL):
+                    names |= {dotted(one) for one in (*call.node.args, *(one.value for one in call.node.keywords))}
+                for name in names:
+                    found.setdefault(name, []).append(call)
+        return found
 
     # parameters
 
@@ -288,7 +310,8 @@ class Backwards(Attributes):
         if called is not None and not called[0].is_class:
             yield from self._returned(*called, point)
             return
-        is_same = last in _CONVERTS or _looks_up(node)
+        is_data = called is not None and self.index.project.is_a(called[0], *_HOLDS_DATA, "IterableDataset")
+        is_same = last in _CONVERTS or is_data or last.endswith(_HOLDS_DATA) or _looks_up(node)
         if isinstance(node.func, ast.Attribute) and not _looks_up(node):
             held = self.held(node.func.value, node.func.attr, point)
             yield Edge(point.at(node.func if held else node.func.value))

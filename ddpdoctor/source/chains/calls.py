@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ddpdoctor.source.chains.points import Point
+from ddpdoctor.source.chains.points import Edge, Point
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import Index, Site
 from ddpdoctor.source.program.methods import takes_its_object
@@ -21,6 +21,16 @@ class Calls:
 
     index: Index
     """Who calls a function with what, and who sets an attribute."""
+    parts: dict[Hashable, bool] = field(default_factory=dict)
+    """Of slices, by the key of their point, whether the process decides which part they take."""
+    ends: float = float("inf")
+    """The processor time at which every search ends."""
+    _known_steps: dict[Hashable, tuple[Point, Sequence[Edge]]] = field(default_factory=dict)
+    """By the key of a point the point, whose node must live as long, and what was found."""
+    _known_attributes: dict[Hashable, tuple[Point, list[Edge] | None]] = field(default_factory=dict)
+    _known_tests: dict[int, list[Edge]] = field(default_factory=dict)
+    """By function, the tests around what has it run."""
+    _known_touching: dict[int, dict[str, list[RawCall]]] = field(default_factory=dict)
     _raw_calls: dict[int, dict[int, RawCall]] = field(default_factory=dict)
     _handed: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import heapq
+import time
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -12,7 +13,7 @@ from ddpdoctor.source.chains.backwards import Backwards
 from ddpdoctor.source.chains.points import Edge, Point
 from ddpdoctor.source.chains.rank_reads import Read, read_at
 
-MOST_POINTS = 4000
+MOST_POINTS = 2000
 _A_TEST = 1000  # steps that count as much as one through a test
 
 
@@ -56,7 +57,7 @@ class Search:
         found: dict[tuple[str, int], Cause] = {}
         for key, through in self._entries(starts, same, any_way):
             for read in self._reads_behind(through, same):
-                is_rank = self.reads[read] is Read.RANK and key != through
+                is_rank = self.reads[read] in {Read.RANK, Read.PART} and key != through
                 entry = self.points[key if is_rank else read]
                 found.setdefault(
                     _line(entry), Cause(self.points[read], entry, self.reads[read], self._test_on_the_way(key))
@@ -65,8 +66,13 @@ class Search:
 
     def depends(self, sinks: Iterable[Point]) -> bool:
         """Whether anything that differs between processes may decide."""
-        self._walk(sinks)
+        self._walk(sinks, to_the_first=True)
         return bool(self.reads) or not self.is_whole
+
+    def reached(self, sink: Point) -> Iterator[ast.expr]:
+        """Every expression that a value comes from."""
+        self._walk([sink])
+        return (point.node for point in self.points.values())
 
     def origin(self, sink: Point) -> Point | None:
         """Where a value is written down, or read, that comes to a place as it is; None where there are several lines.
@@ -89,8 +95,8 @@ class Search:
         ends = ends or numbers
         return next(iter(ends.values())) if self.is_whole and len(ends) == 1 else None
 
-    def _walk(self, sinks: Iterable[Point]) -> list[Hashable]:
-        """Follow all steps back, those through values first; the keys of the sinks."""
+    def _walk(self, sinks: Iterable[Point], *, to_the_first: bool = False) -> list[Hashable]:
+        """Follow all steps back, those through values first, maybe `to_the_first` read only; the keys of the sinks."""
         number = count()
         self.points |= {sink.key: sink for sink in sinks}
         starts = [*self.points]
@@ -101,13 +107,15 @@ class Search:
             if key in done:
                 continue
             done.add(key)
-            if len(done) > MOST_POINTS:
+            if len(done) > MOST_POINTS or time.process_time() > self.back.ends:
                 self.is_whole = False
                 break
             point = self.points[key]
-            read = read_at(point, self.back)
+            read = read_at(point, self.back) or self._part_at(point)
             if read is not None:
                 self.reads[key] = read
+                if to_the_first:
+                    break
                 continue
             steps = self.edges.setdefault(key, [])
             for edge in self.back.steps(point):
@@ -119,6 +127,18 @@ class Search:
                     self.before.setdefault(to, (key, edge))
                     heapq.heappush(pending, (cost + (_A_TEST if edge.is_test else 1), next(number), to))
         return starts
+
+    def _part_at(self, point: Point) -> Read | None:
+        """Whether an expression takes the rank's own part of something: `files[rank::world_size]`."""
+        match point.node:
+            case ast.Subscript(slice=ast.Slice() as part):
+                bounds = [point.at(one) for one in (part.lower, part.upper, part.step) if one is not None]
+                known = self.back.parts
+                if bounds and point.key not in known:
+                    known[point.key] = False  # while it is sought: a bound may come from the part itself
+                    known[point.key] = Search(self.back).depends(bounds)
+                return Read.PART if bounds and known[point.key] else None
+        return None
 
     def _leading_to_reads(self, *, same: bool) -> set[Hashable]:
         """The points that lead to a read; `same`: over steps that keep the value as it is."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.source.chains.calls import MOST_CALLERS, Calls
 from ddpdoctor.source.chains.points import Edge, Point
 from ddpdoctor.source.syntax.scopes import Block, Scope
+
+MOST_LEVELS = 4  # of functions that call each other
 
 
 class Conditions(Calls):
@@ -34,16 +36,27 @@ class Conditions(Calls):
         yield from self.deciding(block, order, at)
         yield from self._of_callers(scope)
 
-    def _of_callers(self, function: Scope, hops: int = 3) -> Iterator[Edge]:
+    def _of_callers(self, function: Scope) -> Sequence[Edge]:
         """The tests around what has a function run: its calls, what it is handed to, and where objects with it are made."""
-        cls = function.parent
-        made = self.index.constructions.get(id(cls), ()) if cls is not None and cls.is_class else ()
-        sites = [(site.caller, site.call) for site in self.sites(function)] + [*made, *self.handed(function)]
-        for caller, call in sites[:MOST_CALLERS]:
-            place = Point(call.node, caller, call.order, call.block)
-            yield from self.deciding(call.block, call.order, place)
-            if hops:
-                yield from self._of_callers(caller, hops - 1)
+        if id(function) not in self._known_tests:
+            self._known_tests[id(function)] = [*self._above(function)]
+        return self._known_tests[id(function)]
+
+    def _above(self, function: Scope) -> Iterator[Edge]:
+        seen, around = {id(function)}, [function]
+        for _ in range(MOST_LEVELS):
+            further = []
+            for inner in around:
+                cls = inner.parent
+                made = self.index.constructions.get(id(cls), ()) if cls is not None and cls.is_class else ()
+                sites = [(site.caller, site.call) for site in self.sites(inner)] + [*made, *self.handed(inner)]
+                for caller, call in sites[:MOST_CALLERS]:
+                    place = Point(call.node, caller, call.order, call.block)
+                    yield from self.deciding(call.block, call.order, place)
+                    if id(caller) not in seen:
+                        seen.add(id(caller))
+                        further.append(caller)
+            around = further
 
 
 def _asks_for_main(test: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ddpdoctor.source.program.index import Site
 from ddpdoctor.source.syntax.scopes import Block, Scope
 
-MOST_CALLS = 6  # of functions within each other, which are kept apart by their callers
+MOST_CALLS = 4  # of functions within each other, which are kept apart by their callers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,8 @@ class Read(Enum):
     """What is read."""
 
     RANK = "rank"
+    PART = "part"
+    """The rank's own part of a list or of the data, which it has on purpose."""
     LOCAL = "local"
     """A clock, or the process itself."""
     BATCH = "batch"

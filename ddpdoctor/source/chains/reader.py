@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
 from typing import NamedTuple
 
 from ddpdoctor.evidence.frames import Frame, is_users
@@ -23,6 +26,7 @@ from ddpdoctor.source.syntax.scopes import RawCall, Scope
 
 MOST_FILES = 64
 MOST_BYTES = 256 << 10  # of one file
+MOST_SECONDS = 3.0  # of processor time: a report does not wait longer for what would be told beside it
 _DRAWN_WITH = frozenset(
     {"manual_seed", "seed", "randperm", "shuffle", "permutation", "default_rng", "Random", "RandomState"}
 )
@@ -57,18 +61,31 @@ def chains_of(questions: Iterable[Question], files: Iterable[str] = ()) -> Value
     for source in sources:
         index.add(source)
     index.link()
-    back = Backwards(index)
     is_whole = bool(loader.left) and named <= project.sources.keys()
-    scopes = [scope for source in sources for scope in source.scopes] if is_whole else []
-    found = ValueChains(
-        chains=tuple(chain for one in sorted(asked, key=_order) if (chain := _answer(one, back)) is not None),
-        writes=tuple(TensorWrites(back).of(scopes)),
-        epoch_calls=tuple(epoch_calls(back, scopes)),
-        sharded=sharded_models(back, scopes),
+    try:
+        return _answers(
+            asked, Backwards(index), [scope for source in sources for scope in source.scopes], is_whole=is_whole
+        )
+    except RecursionError:
+        return None
+    finally:
+        project.release()
+
+
+def _answers(asked: Iterable[Question], back: Backwards, scopes: Sequence[Scope], *, is_whole: bool) -> ValueChains:
+    """What is found in a limited time; of statements that only count together all or none."""
+    back.ends = ends = time.process_time() + MOST_SECONDS
+    in_time = partial(takewhile, lambda _: time.process_time() < ends)
+    chains = [chain for one in in_time(sorted(asked, key=_order)) if (chain := _answer(one, back)) is not None]
+    writes = [*in_time(TensorWrites(back).of(scopes if is_whole else ()))]
+    is_whole = is_whole and time.process_time() < ends
+    return ValueChains(
+        chains=tuple(chains),
+        writes=tuple(writes) if is_whole else (),
+        epoch_calls=tuple(epoch_calls(back, scopes)) if is_whole else (),
+        sharded=sharded_models(back, scopes) if is_whole else (),
         is_whole=is_whole,
     )
-    project.release()
-    return found
 
 
 def _order(asked: Question) -> tuple[str, int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.evidence.value_chains import CodeLine, EpochCall
+from ddpdoctor.evidence.value_chains import CodeLine, EpochCall, ShardedModel
 from ddpdoctor.source.chains.backwards import Backwards
 from ddpdoctor.source.chains.causes import Search
 from ddpdoctor.source.chains.lines import code_line
@@ -36,9 +36,9 @@ def epoch_calls(back: Backwards, scopes: Sequence[Scope]) -> Iterator[EpochCall]
             )
 
 
-def sharded_models(back: Backwards, scopes: Sequence[Scope]) -> tuple[CodeLine, ...]:
+def sharded_models(back: Backwards, scopes: Sequence[Scope]) -> tuple[ShardedModel, ...]:
     """Where the models are made that are sharded as a whole, not layer by layer in a loop."""
-    found: dict[tuple[str, int], CodeLine] = {}
+    found: dict[tuple[str, int], ShardedModel] = {}
     for scope in scopes:
         for call in scope.calls:
             if call.last not in _SHARDS or not call.node.args or scope.loops_around(call.block):
@@ -47,8 +47,21 @@ def sharded_models(back: Backwards, scopes: Sequence[Scope]) -> tuple[CodeLine, 
             made = Search(back).origin(model)
             if made is not None and isinstance(made.node, ast.Call):
                 line = code_line(back.index, made.scope, made.node)
-                found[line.file, line.line] = line
+                seeds = [*_seeds_before(back, made)]
+                found[line.file, line.line] = ShardedModel(made=line, seed=seeds[-1] if len(seeds) == 1 else None)
     return tuple(found.values())
+
+
+def _seeds_before(back: Backwards, made: Point) -> Iterator[CodeLine]:
+    """The calls of `torch.manual_seed` with a seed of the rank, before a model is made, in its function or one call below."""
+    for call in made.scope.calls:
+        if call.order >= made.order or not made.block.inside(call.block):
+            continue
+        inner = [(call.target, one) for one in call.target.calls] if call.target is not None else []
+        for scope, one in [(made.scope, call), *inner]:
+            given = [Point(value, scope, one.order, one.block) for value in one.node.args]
+            if one.meant in {"torch.manual_seed", "torch.random.manual_seed"} and Search(back).depends(given):
+                yield code_line(back.index, scope, one.node)
 
 
 def scales_of_hook(back: Backwards, hook: Point) -> tuple[Scope, list[tuple[Scope, ast.expr]]] | None:
@@ -86,9 +99,7 @@ def _scalings(scope: Scope) -> Iterator[tuple[ast.expr, Point]]:
 
 def _is_size(back: Backwards, factor: Point) -> bool:
     """Whether the number of ranks is in a factor."""
-    search = Search(back)
-    search.depends([factor])
-    return any(_names_size(point.node) for point in search.points.values())
+    return any(map(_names_size, Search(back).reached(factor)))
 
 
 def _names_size(node: ast.expr) -> bool:

@@ -6,7 +6,7 @@ A rule shows the only one, because no other is left: a statement counts unless w
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.evidence.value_chains import TensorWrite
@@ -63,11 +63,11 @@ class TensorWrites:
     _buffers: frozenset[str] = field(default=frozenset())
     _weights: frozenset[str] = field(default=frozenset())
 
-    def of(self, scopes: list[Scope]) -> Iterator[TensorWrite]:
+    def of(self, scopes: Sequence[Scope]) -> Iterator[TensorWrite]:
         """Those of these functions that run while the model trains."""
         self._buffers = frozenset(_registered(scopes, "register_buffer"))
         self._weights = frozenset({"weight", "bias", *_registered(scopes, "register_parameter"), *_parameters(scopes)})
-        found: dict[tuple[str, int], TensorWrite] = {}
+        found: set[tuple[str, int]] = set()
         for scope in scopes:
             cls = scope.of_class
             if cls is not None and scope.name == "step" and self.back.index.project.is_a(cls, "Optimizer"):
@@ -80,10 +80,9 @@ class TensorWrites:
                 if into and self._while_it_trains(scope, write.order, set()):
                     at = code_line(self.back.index, scope, write.node)
                     by_process = is_part or self._by_process(write, scope)
-                    found.setdefault(
-                        (at.file, at.line), TensorWrite(at=at, into=into, names=names, by_process=by_process)
-                    )
-        yield from found.values()
+                    if (at.file, at.line) not in found:
+                        found.add((at.file, at.line))
+                        yield TensorWrite(at=at, into=into, names=names, by_process=by_process)
 
     def _into(self, point: Point) -> tuple[str, tuple[str, ...], bool]:
         """What a tensor may be a part of, the attributes that it is reached by, and whether only its owner has it.
@@ -263,7 +262,7 @@ def _makes_another(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Constant | ast.JoinedStr | ast.BoolOp)
 
 
-def _registered(scopes: list[Scope], method: str) -> Iterator[str]:
+def _registered(scopes: Sequence[Scope], method: str) -> Iterator[str]:
     for scope in scopes:
         for call in scope.calls:
             first = call.node.args[0] if call.node.args else None
@@ -271,7 +270,7 @@ def _registered(scopes: list[Scope], method: str) -> Iterator[str]:
                 yield first.value
 
 
-def _parameters(scopes: list[Scope]) -> Iterator[str]:
+def _parameters(scopes: Sequence[Scope]) -> Iterator[str]:
     """The attributes that are assigned a Parameter."""
     for scope in scopes:
         for key, definitions in scope.definitions.items():

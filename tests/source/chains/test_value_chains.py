@@ -274,6 +274,7 @@ def test_a_call_of_set_epoch_that_a_sampler_of_batches_does_not_pass_on(tmp_path
 
 def test_the_line_that_makes_a_model_that_is_sharded(tmp_path: Path) -> None:
     text = """\
+        import torch, torch.distributed as dist
         from torch.distributed.fsdp import fully_shard
 
         def shard(model, mesh):
@@ -282,12 +283,39 @@ def test_the_line_that_makes_a_model_that_is_sharded(tmp_path: Path) -> None:
             return fully_shard(model, mesh=mesh)
 
         def main():
+            torch.manual_seed({seed})
             net = Decoder(width=8)
+            torch.manual_seed(dist.get_rank())
             model = shard(net, mesh)
     """
-    found, _ = read(tmp_path, text)
+    healthy, _ = read(tmp_path, text.format(seed="7"))
+    sick, _ = read(tmp_path, text.format(seed="dist.get_rank() + 7"))
 
-    assert [text_at(line, tmp_path) for line in found.sharded] == ["net = Decoder(width=8)"]
+    assert [text_at(one.made, tmp_path) for one in (*healthy.sharded, *sick.sharded)] == ["net = Decoder(width=8)"] * 2
+    assert [one.seed for one in healthy.sharded] == [None]
+    assert [text_at(one.seed, tmp_path) for one in sick.sharded] == ["torch.manual_seed(dist.get_rank() + 7)"]
+
+
+def test_the_length_of_the_part_that_a_rank_has_of_the_data(tmp_path: Path) -> None:
+    """That each rank has a part of its own is no mistake: that a rate is computed from it is."""
+    text = """\
+        import torch, torch.distributed as dist
+        from torch.utils.data import TensorDataset
+
+        def part(rank):
+            return TensorDataset(x[rank * 10 : rank * 10 + 10], y[rank * 10 : rank * 10 + 10])
+
+        def build(model, samples):
+            rate = 0.1 * samples
+            return torch.optim.SGD(model.parameters(), lr=rate)
+
+        def main():
+            mine = part(dist.get_rank())
+            optimizer = build(model, len(mine))
+    """
+    chain = only(read(tmp_path, text, ("SGD", "build", "lr")))
+
+    assert text_at(chain.entry, tmp_path) == "rate = 0.1 * samples"
 
 
 HOOKED = """\
