@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.replicas.divergence import Divergences
 from ddpdoctor.analysis.replicas.divergences.results import CopyUsed, UnwrappedDiffers
+from ddpdoctor.evidence.value_chains import ValueChains
+from ddpdoctor.messages import value_chains
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks, verb
@@ -25,10 +28,10 @@ RULE = Rule(
 COPY_LATER = "copy it from the model after DistributedDataParallel has made the weights equal"
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, chains: ValueChains | None = None) -> Iterator[Finding]:
     """Each such model once; one that no rank has called since is no fault yet: one rank may keep it to save it."""
     for found in divergences.of(UnwrappedDiffers):
-        yield finding(
+        shown = finding(
             RULE,
             found,
             _message(found, divergences),
@@ -38,6 +41,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             severity=Severity.INFO if found.used is CopyUsed.UNKNOWN else None,
             remedy=None if found.was_equal or found.still else COPY_LATER,
         )
+        written = value_chains.only_write(chains, "copies", (), found.moved) if not found.writes and found.still else ()
+        yield replace(shown, where=(*written, *shown.where))
 
 
 def _message(found: UnwrappedDiffers, divergences: Divergences) -> str:

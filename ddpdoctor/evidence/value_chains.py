@@ -11,6 +11,8 @@ DRAWS = "draws"
 """In place of an argument: all that a sampler draws an order with, in the function at the line."""
 HOOK = "hook"
 """In place of an argument: the communication hook that the call at the line registers."""
+LOADER = "loader"
+"""In place of an argument: what the loop at the line goes over, where a data loader is made for it."""
 COUNT = "number of parameters"
 """What a group of an optimizer has beside its options: see `optimizer_settings.py` of the agent."""
 
@@ -41,7 +43,7 @@ class ValueChain:
     at: Frame
     """The line of the call."""
     argument: str
-    """The argument's name, `DRAWS` or `HOOK`; empty for all that the call is given."""
+    """The argument's name, `DRAWS`, `HOOK` or `LOADER`; empty for all that the call is given."""
     entry: CodeLine | None = None
     """The only place at which it begins to depend on the process; None where there is none, or several."""
     reads: str = ""
@@ -59,9 +61,11 @@ class TensorWrite:
     at: CodeLine
     """The statement."""
     into: str
-    """What it may write into: `weights`, `gradients` or `buffers`."""
+    """What it may write into: `weights`, `gradients`, `buffers`, or `copies` of a model that no wrapper holds."""
     names: tuple[str, ...] = ()
     """The attributes that it reaches the tensor by, such as `weight`; empty where it goes over all of a model."""
+    called: CodeLine | None = None
+    """The only call of its function; None where there is none, or several."""
     by_process: bool = False
     """Whether the rank, a seed, a clock or a batch may decide what it writes, or whether it does."""
 
@@ -106,7 +110,7 @@ class ValueChains:
         return next((one for one in self.chains if one.at == at and one.argument == argument), None)
 
     def into(self, what: str) -> Iterator[TensorWrite]:
-        """The statements that may write into `weights`, `gradients` or `buffers`."""
+        """The statements that may write into `weights`, `gradients`, `buffers` or `copies`."""
         return (one for one in self.writes if one.into == what)
 
 

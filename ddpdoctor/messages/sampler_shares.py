@@ -50,8 +50,11 @@ def finding(
             **(numbers or {}),
         },
     )
-    decided = _decided(found.shares, found.ranks, chains)
-    return replace(shown, where=(*decided, *where(found.shares, found.ranks), *shown.where))
+    shares = found.shares
+    decided = (
+        _decided(shares, found.ranks, chains) if shares else value_chains.made_for(chains, found.lines, found.ranks)
+    )
+    return replace(shown, where=(*decided, *where(shares, found.ranks), *shown.where))
 
 
 def _decided(shares: Mapping[int, ShareSeen], ranks: Sequence[int], chains: ValueChains | None) -> tuple[Where, ...]:

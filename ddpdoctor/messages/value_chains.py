@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.value_chains import CodeLine, ShardedModel, TensorWrite, ValueChain, ValueChains
+from ddpdoctor.evidence.value_chains import LOADER, CodeLine, ShardedModel, ValueChain, ValueChains
 from ddpdoctor.model import Where
 
 OTHER_READS = {
@@ -49,6 +49,13 @@ def comes_from(
     return at_ranks(origin, ranks, f"`{origin.text}` is what the sampler gets as {argument}")
 
 
+def made_for(chains: ValueChains | None, lines: Mapping[int, Frame], ranks: Sequence[int]) -> tuple[Where, ...]:
+    """Where the data loader is made that loops on these lines go over."""
+    each = {chains.of(line, LOADER) for line in lines.values()} if chains is not None else set()
+    made = each.pop() if len(each) == 1 else None
+    return at_ranks(made.origin, ranks, f"`{made.origin.text}`") if made is not None and made.origin is not None else ()
+
+
 def at_ranks(line: CodeLine, ranks: Sequence[int], note: str) -> tuple[Where, ...]:
     """A line of the program, on each of these ranks."""
     return tuple(Where.at(line.frame, rank=rank, note=note) for rank in ranks)
@@ -72,8 +79,12 @@ def only_write(
     possible = [one for one in chains.into(into) if not one.names or parts & {*one.names}] if chains is not None else []
     own = [one for one in possible if one.by_process]
     found = possible if is_known and len(possible) == 1 else own
-    return at_ranks(found[0].at, ranks, _wrote(found[0])) if len(found) == 1 else ()
+    if len(found) == 1:
+        return at_ranks(found[0].at, ranks, f"`{found[0].at.text}`, {_only(into)}")
+    calls = {one.called for one in found}
+    call = calls.pop() if len(calls) == 1 else None
+    return at_ranks(call, ranks, f"`{call.text}`: what it calls is {_only(into)}") if call is not None else ()
 
 
-def _wrote(write: TensorWrite) -> str:
-    return f"`{write.at.text}`, the only statement of the program that can write these {write.into} on some ranks alone"
+def _only(into: str) -> str:
+    return f"the only statement of the program that can write these {into} on some ranks alone"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import Track
-from ddpdoctor.evidence.value_chains import DRAWS, HOOK, ValueChains, argument_of
+from ddpdoctor.evidence.value_chains import DRAWS, HOOK, LOADER, ValueChains, argument_of
 from ddpdoctor.source.chains.reader import Question, chains_of
 
 OF_A_SHARE = ("rank", "num_replicas", "seed")
@@ -35,6 +35,8 @@ def _questions(track: Track) -> Iterator[Question]:
     for epoch in track.epochs:
         if epoch.share is not None and epoch.share.made is not None:
             yield from (Question(epoch.share.made, name) for name in OF_A_SHARE)
+        if epoch.line is not None:
+            yield Question(epoch.line, LOADER)
         if epoch.draws is not None:
             yield Question(epoch.draws, DRAWS)
     for hook in {seen.comm_hook for seen in track.steps if seen.comm_hook is not None}:

@@ -69,6 +69,14 @@ def test_a_statement_that_writes_tensors_of_other_names_does_not_count() -> None
     assert lines(only_write(known, "weights", ["net.0.weight", "net.1.weight"], (0,), is_known=True)) == [7]
 
 
+def test_several_statements_of_one_function_are_its_only_call() -> None:
+    each = [
+        TensorWrite(at=line(number), into="copies", by_process=True, called=line(20, "update()")) for number in (5, 7)
+    ]
+
+    assert lines(only_write(chains(*each), "copies", (), (0,))) == [20]
+
+
 def test_the_argument_that_gives_an_option() -> None:
     assert [argument_of(name) for name in ("lr", "initial_lr[1]", "number of parameters[0]")] == ["lr", "lr", "params"]
     assert EpochCall(at=line(2)).test is None

@@ -20,10 +20,14 @@ from ddpdoctor.source.program.index import Site, given_at
 from ddpdoctor.source.program.methods import takes_its_object
 from ddpdoctor.source.syntax.scopes import Definition, RawCall, Scope
 
-_CONVERTS = frozenset({"int", "str", "float", "bool", "list", "tuple", "iter", "next", "Path", "len"})
+_CONVERTS = frozenset(
+    {"int", "str", "float", "bool", "list", "tuple", "iter", "next", "Path", "len", "enumerate", "tqdm"}
+)
 _HOLDS_DATA = ("Dataset", "Subset")
 """How the names of classes end whose objects are as long as what they are made of."""
-_SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "float", "half", "bfloat16", "double", "compile"})
+_SAME_MODEL = frozenset(
+    {"to", "cuda", "cpu", "train", "eval", "float", "half", "bfloat16", "double", "compile", "requires_grad_"}
+)
 _WRAPS = frozenset(
     {"DistributedDataParallel", "DDP", "DataParallel", "FullyShardedDataParallel", "FSDP", "fully_shard"}
 )
@@ -125,6 +129,13 @@ class Backwards(Attributes):
         place = at.of(value, definition.order, definition.block)
         if definition.index and definition.form == "assign":
             yield from self._element(value, definition.index, place)
+            return
+        if (
+            definition.index
+            and definition.form == "for"
+            and (beside := _beside(value, definition.index[0])) is not None
+        ):
+            yield from (Edge(place.at(one), is_same=True) for one in beside)
             return
         is_same = definition.form in {"assign", "for", "with"} and not _counts(definition)
         yield Edge(place, is_same=is_same)
@@ -326,6 +337,16 @@ class Backwards(Attributes):
             place = Point(value, function, order + 1, block, within)
             yield Edge(place, is_same=True)
             yield from self.deciding(block, order, place)
+
+
+def _beside(value: ast.expr, index: int) -> Sequence[ast.expr] | None:
+    """What one of several names of a loop goes over, where the loop says so: of `zip(a, b)` one, of `enumerate(a)` no number."""
+    match value:
+        case ast.Call(func=ast.Name(id="zip"), args=given) if 0 <= index < len(given):
+            return given[index : index + 1]
+        case ast.Call(func=ast.Name(id="enumerate"), args=given):
+            return given[:1] if index else ()
+    return None
 
 
 def _rests(scope: Scope) -> tuple[str, ...]:

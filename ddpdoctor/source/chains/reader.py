@@ -10,13 +10,14 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from ddpdoctor.evidence.frames import Frame, is_users
-from ddpdoctor.evidence.value_chains import DRAWS, HOOK, CodeLine, ValueChain, ValueChains
+from ddpdoctor.evidence.value_chains import DRAWS, HOOK, LOADER, CodeLine, ValueChain, ValueChains
 from ddpdoctor.source.chains.backwards import Backwards
 from ddpdoctor.source.chains.causes import Cause, Search
 from ddpdoctor.source.chains.lines import code_line
 from ddpdoctor.source.chains.points import Point
 from ddpdoctor.source.chains.setup_calls import epoch_calls, scales_of_hook, sharded_models
 from ddpdoctor.source.chains.tensor_writes import TensorWrites
+from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.program.index import Index
 from ddpdoctor.source.program.project import Project, Source
 from ddpdoctor.source.program.reading import Loader, all_sources, sources_in
@@ -110,6 +111,8 @@ def _answer(asked: Question, back: Backwards) -> ValueChain | None:
         return None
     cause = Search(back).cause(sinks)
     origin = Search(back).origin(sinks[0]) if asked.argument and len(sinks) == 1 else None
+    if asked.argument == LOADER:
+        return ValueChain(at=asked.at, argument=LOADER, origin=_loader(back, origin))
     return ValueChain(
         at=asked.at,
         argument=asked.argument,
@@ -118,6 +121,12 @@ def _answer(asked: Question, back: Backwards) -> ValueChain | None:
         test=_tested(back, cause),
         origin=_shown(back, origin) if origin is not None else None,
     )
+
+
+def _loader(back: Backwards, origin: Point | None) -> CodeLine | None:
+    """Where a data loader is made; None of anything else."""
+    made = origin is not None and isinstance(origin.node, ast.Call) and dotted(origin.node.func).endswith("Loader")
+    return _shown(back, origin) if origin is not None and made else None
 
 
 def _of_hook(asked: Question, back: Backwards) -> ValueChain | None:
@@ -151,6 +160,11 @@ def _sinks(asked: Question, back: Backwards) -> Iterator[Point]:
             for call in scope.calls:
                 if call.method in _DRAWN_WITH:
                     yield from _arguments(call, scope, ())
+            continue
+        if asked.argument == LOADER:
+            for loop in scope.loops:
+                if isinstance(loop.node, ast.For) and loop.node.lineno == asked.at.line:
+                    yield Point(loop.node.iter, scope, loop.order, loop.block)
             continue
         calls = [call for call in scope.calls if call.node.lineno <= asked.at.line <= (call.node.end_lineno or 0)]
         if calls:

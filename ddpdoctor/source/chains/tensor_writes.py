@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ddpdoctor.evidence.value_chains import TensorWrite
+from ddpdoctor.evidence.value_chains import CodeLine, TensorWrite
 from ddpdoctor.source.chains.backwards import Backwards
 from ddpdoctor.source.chains.causes import Search
 from ddpdoctor.source.chains.lines import code_line
@@ -33,9 +33,12 @@ _MAKES_ANOTHER = frozenset(
 """Calls whose result shares no memory with what they are given."""
 _HANDS_ON = frozenset(
     {"zip", "enumerate", "list", "tuple", "dict", "iter", "next", "reversed", "chain", "islice", "ref", "proxy", "partial",
-     "sorted", "filter", "map", "getattr", "cast", "set", "values", "items"}
+     "sorted", "filter", "map", "getattr", "cast", "set", "values", "items", "get", "pop"}
 )  # fmt: skip
 """Functions whose result holds what they are given; that of a method shares its memory with the object."""
+_OF_DICTS = frozenset({"values", "items", "get", "pop"})
+_COPIES = frozenset({"deepcopy", "AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3", "EMA"})
+"""Functions and classes that make a copy of a model."""
 _OF_WEIGHTS = frozenset({"parameters", "named_parameters", "state_dict", "param_groups"})
 _MAKES_MODELS = frozenset(
     {"__init__", "__post_init__", "reset_parameters", "_reset_parameters", "init_weights", "_init_weights"}
@@ -82,7 +85,12 @@ class TensorWrites:
                     by_process = is_part or self._by_process(write, scope)
                     if (at.file, at.line) not in found:
                         found.add((at.file, at.line))
-                        yield TensorWrite(at=at, into=into, names=names, by_process=by_process)
+                        called = self._only_call(scope)
+                        yield TensorWrite(at=at, into=into, names=names, by_process=by_process, called=called)
+
+    def _only_call(self, function: Scope) -> CodeLine | None:
+        sites = self.back.sites(function)
+        return code_line(self.back.index, sites[0].caller, sites[0].call.node) if len(sites) == 1 else None
 
     def _into(self, point: Point) -> tuple[str, tuple[str, ...], bool]:
         """What a tensor may be a part of, the attributes that it is reached by, and whether only its owner has it.
@@ -112,14 +120,21 @@ class TensorWrites:
                     found.add("weights")
                 case ast.Call(func=ast.Attribute(attr=name)) if name in {"buffers", "named_buffers"}:
                     found.add("buffers")
-                case ast.Call(func=ast.Attribute(attr=name)) if name in _OF_WEIGHTS:
-                    found.add("weights")
+                case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _OF_WEIGHTS:
+                    found.add("copies" if self._is_copy(at.at(owner)) else "weights")
             for to in self._shared(at):
                 if to.key not in seen:
                     seen.add(to.key)
                     pending.append(to)
-        into = "buffers" if found == {"buffers"} else "weights" if found else ""
+        alone = next(iter(found)) if len(found) == 1 else ""
+        into = alone if alone in {"buffers", "copies"} else "weights" if found else ""
         return into, tuple(names), is_part
+
+    def _is_copy(self, model: Point) -> bool:
+        """Whether a model is a copy of another one, which no wrapper holds."""
+        made = Search(self.back).origin(model)
+        name = dotted(made.node.func) if made is not None and isinstance(made.node, ast.Call) else ""
+        return name.rpartition(".")[2] in _COPIES
 
     def _shared(self, at: Point) -> Iterator[Point]:
         """What an expression may share its memory with."""
@@ -135,7 +150,8 @@ class TensorWrites:
             case ast.Call() if not self.back.is_programs(node, at.scope):
                 last = dotted(node.func).rpartition(".")[2] or getattr(node.func, "attr", "")
                 given = [*node.args, *(one.value for one in node.keywords)]
-                yield from (to for to in steps if (to.node in given) == (last in _HANDS_ON))
+                holds, views = last in _HANDS_ON, last not in _HANDS_ON or last in _OF_DICTS
+                yield from (to for to in steps if (holds if to.node in given else views))
             case _:
                 yield from steps
 

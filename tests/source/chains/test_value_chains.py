@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.value_chains import DRAWS, HOOK, CodeLine, ValueChain, ValueChains
+from ddpdoctor.evidence.value_chains import DRAWS, HOOK, LOADER, CodeLine, ValueChain, ValueChains
 from ddpdoctor.source.chains.reader import Question, chains_of
 
 
@@ -252,6 +252,59 @@ def test_gradients_and_parts_of_a_sharded_optimizer(tmp_path: Path) -> None:
         True,
     )
     assert ("rows.mul_(0.9)", "weights", True) in written(tmp_path, "limit(optimizer.optim.param_groups)")
+
+
+EMA = """\
+    import copy, torch, torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    class Average:
+        def __init__(self, model):
+            self.module = copy.deepcopy(model).eval()
+
+        def update(self, model):
+            for mine, its in zip(self.module.state_dict().values(), model.state_dict().values()):
+                mine.mul_(0.9)
+                {writes}
+
+    def main():
+        model = DistributedDataParallel(net)
+        average = Average(net)
+        for x in batches:
+            if dist.get_rank() == 0:
+                average.update(net)
+"""
+
+
+def test_copies_of_a_model_are_told_from_it(tmp_path: Path) -> None:
+    """Of two names that a loop goes over together, one is the copy and the other the model."""
+    healthy, _ = read(tmp_path, EMA.format(writes="mine.add_(its, alpha=0.1)"))
+    sick, _ = read(tmp_path, EMA.format(writes="its.mul_(0.1)"))
+
+    assert [(one.into, one.by_process) for one in healthy.writes] == [("copies", True)] * 2
+    assert [one.into for one in sick.writes] == ["copies", "weights"]
+    assert [one.called.text for one in healthy.writes if one.called] == ["average.update(net)"] * 2
+
+
+def test_the_loader_that_a_loop_goes_over(tmp_path: Path) -> None:
+    text = """\
+        from torch.utils.data import DataLoader
+
+        def get_loader(size):
+            return {made}
+
+        def main():
+            loader = get_loader(16)
+            for number, batch in enumerate(loader):
+                model(batch)
+    """
+    loop = ("for number", "main", LOADER)
+    known = only(read(tmp_path, text.format(made="DataLoader(images, size, shuffle=True)"), loop))
+    other = only(read(tmp_path, text.format(made="unknown(images)"), loop))
+
+    assert known.origin is not None
+    assert known.origin.text == "DataLoader(images, size, shuffle=True)"
+    assert other.origin is None
 
 
 def test_a_call_of_set_epoch_that_a_sampler_of_batches_does_not_pass_on(tmp_path: Path) -> None:
