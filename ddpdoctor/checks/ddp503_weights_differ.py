@@ -47,7 +47,7 @@ def check(replicas: Replicas, code: SourceCode | None, chains: ValueChains | Non
         written = [*weight_writes.by_some(code, found.ranks, [side.ranks for side in differences[0].sides])]
         if not written:
             names = [difference.name for difference in differences]
-            written = [*value_chains.only_write(chains, "weights", names, found.ranks)]
+            written = [*value_chains.only_write(chains, "weights", names, ())]
         found = replace(found, where=(*written, *found.where))
         yield _in_doubt(found) if replicas.may_be_put_in_place else found
 

@@ -70,7 +70,7 @@ def check(divergences: Divergences, code: SourceCode | None, chains: ValueChains
         written_by = by_some or [*weight_writes.by_name(unseen, found.ranks, found.tensors)]
         if not written_by and found.shown not in SHOWN and found.how is not HowWritten.CHANGED_MODEL:
             who = others if found.how is HowWritten.KEPT else found.ranks
-            written_by = [*value_chains.only_write(chains, "weights", found.tensors, who, is_known=True)]
+            written_by = [*value_chains.only_write(chains, "weights", found.tensors, who)]
         shown = finding(
             RULE, found, message, tensors=found.tensors, cause=cause, note=CHANGES_MODEL if changes_model else _note(found),
             remedy=OF_EACH if by_each else PARTLY_LOADED if partly else REMEDIES.get(found.how),

@@ -57,8 +57,8 @@ def made_for(chains: ValueChains | None, lines: Mapping[int, Frame], ranks: Sequ
 
 
 def at_ranks(line: CodeLine, ranks: Sequence[int], note: str) -> tuple[Where, ...]:
-    """A line of the program, on each of these ranks."""
-    return tuple(Where.at(line.frame, rank=rank, note=note) for rank in ranks)
+    """A line of the program, on each of these ranks; of no rank in particular where there are none."""
+    return tuple(Where.at(line.frame, rank=rank, note=note) for rank in ranks or (None,))
 
 
 def built_by(model: ShardedModel, ranks: Sequence[int]) -> tuple[Where, ...]:
@@ -68,17 +68,15 @@ def built_by(model: ShardedModel, ranks: Sequence[int]) -> tuple[Where, ...]:
 
 
 def only_write(
-    chains: ValueChains | None, into: str, tensors: Collection[str], ranks: Sequence[int], *, is_known: bool = False
+    chains: ValueChains | None, into: str, tensors: Collection[str], ranks: Sequence[int]
 ) -> tuple[Where, ...]:
-    """The only statement of the program that can have written into these tensors.
+    """The only statement found that writes into these tensors and depends on the process, for these ranks, or for none.
 
-    `is_known`: that some statement outside of the optimizer's step did so is known. Else only one counts that the process decides
-    about: another one writes the same on all ranks.
+    A statement that does not depend on the process writes the same on all ranks.
     """
     parts = {tensor.rpartition(".")[2] for tensor in tensors}
     possible = [one for one in chains.into(into) if not one.names or parts & {*one.names}] if chains is not None else []
-    own = [one for one in possible if one.by_process]
-    found = possible if is_known and len(possible) == 1 else own
+    found = [one for one in possible if one.by_process]
     if len(found) == 1:
         return at_ranks(found[0].at, ranks, f"`{found[0].at.text}`, {_only(into)}")
     calls = {one.called for one in found}
@@ -87,4 +85,4 @@ def only_write(
 
 
 def _only(into: str) -> str:
-    return f"the only statement of the program that can write these {into} on some ranks alone"
+    return f"the only statement found that writes {into} and depends on the process"

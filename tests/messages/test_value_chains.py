@@ -45,28 +45,30 @@ def test_what_stands_on_the_line_itself_is_not_told_twice() -> None:
     assert not comes_from(chains(origin=line(9)), {0: MADE, 1: MADE}, "lr", (0, 1))
 
 
-def test_the_only_statement_that_can_have_written() -> None:
-    """That some ranks alone wrote is known: one statement is enough. Else the process must decide about it."""
-    one = chains(weights(5))
+def test_the_only_statement_found_that_writes_a_tensor() -> None:
+    """One that nothing makes depend on the process writes the same on all ranks, though no other was found."""
+    one = chains(weights(5, by_process=True))
 
-    assert lines(only_write(one, "weights", ["net.weight"], (1,), is_known=True)) == [5]
-    assert not only_write(one, "weights", ["net.weight"], (1,))
-    assert not only_write(one, "buffers", ["net.weight"], (1,), is_known=True)
+    (shown,) = only_write(one, "weights", ["net.weight"], (1,))
+    assert (shown.line, shown.rank) == (5, 1)
+    assert [where.rank for where in only_write(one, "weights", ["net.weight"], ())] == [None]
+    assert not only_write(one, "buffers", ["net.weight"], (1,))
+    assert not only_write(chains(weights(5)), "weights", ["net.weight"], (1,))
 
 
 def test_of_several_statements_the_one_that_the_process_decides_about() -> None:
     several = chains(weights(5), weights(7, by_process=True))
 
-    assert lines(only_write(several, "weights", ["net.weight"], (1,), is_known=True)) == [7]
-    assert not only_write(chains(weights(5), weights(7)), "weights", ["net.weight"], (1,), is_known=True)
+    assert lines(only_write(several, "weights", ["net.weight"], (1,))) == [7]
+    assert not only_write(chains(weights(5), weights(7)), "weights", ["net.weight"], (1,))
     both = chains(weights(5, by_process=True), weights(7, by_process=True))
-    assert not only_write(both, "weights", ["net.weight"], (1,), is_known=True)
+    assert not only_write(both, "weights", ["net.weight"], (1,))
 
 
 def test_a_statement_that_writes_tensors_of_other_names_does_not_count() -> None:
-    known = chains(weights(5, "bias"), weights(7, "weight"))
+    known = chains(weights(5, "bias", by_process=True), weights(7, "weight", by_process=True))
 
-    assert lines(only_write(known, "weights", ["net.0.weight", "net.1.weight"], (0,), is_known=True)) == [7]
+    assert lines(only_write(known, "weights", ["net.0.weight", "net.1.weight"], (0,))) == [7]
 
 
 def test_several_statements_of_one_function_are_its_only_call() -> None:

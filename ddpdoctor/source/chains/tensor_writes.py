@@ -16,6 +16,7 @@ from ddpdoctor.source.chains.lines import code_line
 from ddpdoctor.source.chains.points import Point
 from ddpdoctor.source.names.dotted_names import dotted
 from ddpdoctor.source.names.rank_names import RANK_DECORATORS
+from ddpdoctor.source.names.torch_names import WRITES_ITS_SECOND
 from ddpdoctor.source.syntax.scopes import Block, RawCall, RawWrite, Scope
 
 MOST_ALIASES = 300
@@ -27,7 +28,7 @@ _INITS = frozenset({"reset_parameters", "init_weights"})
 """Methods of layers and models that draw new weights."""
 _MAKES_ANOTHER = frozenset(
     {"clone", "deepcopy", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like", "tensor", "zeros",
-     "ones", "empty", "full", "rand", "randn", "randint", "arange", "stack", "cat", "item", "tolist", "numpy", "mean", "sum",
+     "ones", "empty", "full", "rand", "randn", "randint", "arange", "stack", "cat", "item", "tolist", "mean", "sum",
      "norm", "sqrt", "abs", "AveragedModel", "ModelEma", "Generator", "len", "range", "get_rank", "get_world_size"}
 )  # fmt: skip
 """Calls whose result shares no memory with what they are given."""
@@ -193,9 +194,11 @@ def _writes(scope: Scope, back: Backwards) -> Iterator[_Write]:
                 call.order,
                 call.block,
             )
+        given = (*node.args, *(one.value for one in node.keywords))
+        if call.meant in WRITES_ITS_SECOND and len(given) > 1:
+            yield _Write(node, given[1], given[:1], call.order, call.block)
         if not name.endswith("_") or name.endswith("__"):
             continue
-        given = (*node.args, *(one.value for one in node.keywords))
         method = isinstance(node.func, ast.Attribute) and not _is_function(call)
         if method and isinstance(node.func, ast.Attribute):
             yield _Write(node, node.func.value, given, call.order, call.block)

@@ -254,6 +254,17 @@ def test_gradients_and_parts_of_a_sharded_optimizer(tmp_path: Path) -> None:
     assert ("rows.mul_(0.9)", "weights", True) in written(tmp_path, "limit(optimizer.optim.param_groups)")
 
 
+def test_a_view_of_numpy_and_a_vector_write_into_the_weights_that_they_share(tmp_path: Path) -> None:
+    numpy = "rank == 1 and fill(net.head.weight.detach().numpy())"
+    text = WRITES.replace("def main():", "def fill(view):\n        view[...] = 0\n\n    def main():")
+    found, _ = read(tmp_path, text.format(more=numpy))
+    assert [(one.at.text, one.into, one.by_process) for one in found.writes if one.names] == [
+        ("view[...]", "weights", True)
+    ]
+    vector = "torch.nn.utils.vector_to_parameters(total + rank, net.parameters())"
+    assert ("weights", True) in [one[1:] for one in written(tmp_path, vector)]
+
+
 EMA = """\
     import copy, torch, torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
