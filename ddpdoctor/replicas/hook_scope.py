@@ -87,7 +87,8 @@ class InstalledTracker:
 
 
 def _is_ours(value: object) -> bool:
-    return str(getattr(value, "__globals__", {}).get("__name__", "")).startswith(OURS)
+    function = getattr(value, "__func__", value)  # of a static method
+    return str(getattr(function, "__globals__", {}).get("__name__", "")).startswith(OURS)
 
 
 def _take_out(hooks: MutableMapping[int, Any] | None, flags: MutableMapping[int, bool] | None = None) -> None:

@@ -110,14 +110,7 @@ SYMPTOMS = (
     Symptom(
         "works on one GPU, hangs on several",
         ("DDP314", "DDP305", "DDP221"),
-        (
-            "hangs with 2 gpus, works with 1",
-            "NCCL_P2P_DISABLE=1 helps",
-            "iommu",
-            "acs",
-            "peer to peer hangs",
-            "p2p hang",
-        ),
+        ("hangs with 2 gpus, works with 1", "NCCL_P2P_DISABLE=1 helps", "iommu", "acs", "peer to peer hangs"),
     ),
     Symptom(
         "hangs when a batch is skipped or a loss is nan",
