@@ -27,7 +27,7 @@ RULE = Rule(
 
 _FILE = re.compile(r"\w\.\w{1,12}['\"]?$")
 """How the name of a file ends."""
-_METHOD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*\.\w+\([\w, .]*\)$")
+_METHOD = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)*\.\w+\([\w, .]*\)$")
 """A call of a method with names and numbers: `checkpoints.path(step)`."""
 _WAITS = COLLECTIVE | {"forward", "backward"}
 
