@@ -355,11 +355,7 @@ def _logs(files: Sequence[Path], complaints: list[str]) -> list[Evidence]:
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from None
     log = read.one(JobLog)
-    if (
-        log is not None
-        and not log.of_a_job
-        and not (log.failure_lines or log.ends or log.errors or log.cut or read.ranks)
-    ):
+    if log is not None and not any((log.of_a_job, log.failure_lines, log.ends, log.errors, log.cut, read.ranks)):
         complaints += [f"{file}: no line of it is of a training job" for file in readable]
         return []
     return [read]
