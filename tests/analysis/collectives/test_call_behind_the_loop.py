@@ -9,7 +9,7 @@ from ddpdoctor.analysis.collectives.loops.loop_departures import LoopDepartures
 from ddpdoctor.derivation import derived
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
@@ -78,3 +78,28 @@ def test_a_rank_that_draws_more_than_its_loader_says_has_that_many_batches() -> 
     assert found is not None
     assert found.first is not None
     assert (found.first.lengths, found.first.culprits) == ({0: 3, 1: 2, 2: 2}, (0,))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_loop_of_a_fixed_number_of_turns_is_not_the_one_that_ended_early(*, fixed: bool) -> None:
+    """The `break` of the loop around it is, as of an early stop between epochs."""
+    stop = Jump(line=70, word="break", test="early.stop(loss)")
+    epochs, steps = Loop(line=50, head="for epoch in range(9)", jumps=(stop,)), replace(LOOP, fixed=fixed)
+    line, behind = Frame(file=TRAIN, line=61, function="main"), Frame(file=TRAIN, line=80, function="main")
+    code = SourceCode(
+        places=(
+            CodePlace(file=TRAIN, line=61, function="main", loops=(epochs, steps)),
+            CodePlace(file=TRAIN, line=80, function="main"),
+        )
+    )
+    facts = {
+        rank: (replace(one, forwards=tuple(replace(each, place=line, stack=(line,)) for each in one.forwards)),)
+        for rank, one in enumerate([drew(1, 2, of=None), drew(1, 2, 3, of=None)])
+    }
+    call = CollectiveCall(op="barrier", group="0", seq=3, place=behind, returned=False)
+    facts[0] = (replace(facts[0][0], calls=(call,)),)
+    last = waits(Did("barrier", line=80, function="main"))
+    found = derived(flights([STEP, STEP, last], [STEP, STEP, waits(STEP)], facts=facts, job=(code,)), LoopDepartures)
+    assert found is not None
+    assert found.first is not None
+    assert (found.first.loop, found.first.jumps) == ((epochs, (stop,)) if fixed else (steps, ()))

@@ -12,6 +12,7 @@ from ddpdoctor.analysis.collectives.loops.batch_departures import (
     first_to_end,
 )
 from ddpdoctor.analysis.collectives.loops.calls_behind_loops import calls_behind, may_be_left_out
+from ddpdoctor.analysis.collectives.loops.loop_passes import runs_to_its_end
 from ddpdoctor.analysis.collectives.places.forward_loops import exits_behind, loop_of, loop_with_an_exit
 from ddpdoctor.analysis.collectives.places.rank_tests import is_rank_test, lets_pass_only
 from ddpdoctor.analysis.collectives.recorders.timeline import Timeline
@@ -118,7 +119,9 @@ def derive(
     if found is None:
         return LoopDepartures(None)
     last = _last_forward(forwards[found.ranks[0]], found.forwards)
-    frame, loop = loop_with_an_exit(last, code) if found.how is DepartureKind.LEFT else loop_of(last, code)
+    frame, loop = loop_of(last, code)
+    if found.how is DepartureKind.LEFT or (found.how is DepartureKind.ENDED and runs_to_its_end(loop)):
+        frame, loop = loop_with_an_exit(last, code)
     fewer = found.how is DepartureKind.IRREGULAR and max(found.lengths[rank] for rank in found.ranks) < max(
         found.lengths.values()
     )
